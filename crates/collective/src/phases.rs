@@ -8,6 +8,7 @@
 //! file each) and when it starts (`sim`). Source: Rashidi et al., ISPASS 2020, section III-D;
 //! Rashidi et al., HOTI 2020, Table II.
 
+use declared::words;
 use graph::CollectiveKind;
 
 /// How an all-reduce over several dimensions is split into phases.
@@ -28,6 +29,14 @@ pub enum Hierarchy {
     /// "enhanced" of ISPASS 2020, section III-D.
     HierarchicalOptimal,
 }
+
+words!(
+    Hierarchy:
+    "baseline" = Hierarchy::Baseline,
+    "enhanced" = Hierarchy::Enhanced,
+    "hierarchical" = Hierarchy::Hierarchical,
+    "hierarchical_optimal" = Hierarchy::HierarchicalOptimal,
+);
 
 /// One algorithm on one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

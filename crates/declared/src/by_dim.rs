@@ -1,8 +1,8 @@
 //! A value for the whole network, or one for each dimension or kind of link.
 
-use crate::{Key, Setting, Shown};
 use crate::findings::{At, Findings};
 use crate::tree::Value;
+use crate::{Key, Setting, Shown};
 use serde_json::Value as Json;
 
 /// Text of a file for an entry that has the default.

@@ -97,12 +97,7 @@ impl Findings {
     }
 
     /// Adds a problem with a value.
-    pub fn refuse(
-        &mut self,
-        at: &At<'_>,
-        message: impl Into<String>,
-        allowed: impl Into<String>,
-    ) {
+    pub fn refuse(&mut self, at: &At<'_>, message: impl Into<String>, allowed: impl Into<String>) {
         self.refuse_at(at.tree.origin, &at.path, message, allowed);
     }
 

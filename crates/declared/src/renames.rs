@@ -1,8 +1,8 @@
 //! Old names of keys: read for one release, with a warning that names the new one.
 
-use crate::{Key, first};
 use crate::findings::{At, Findings};
 use crate::tree::{Tree, Value};
+use crate::{Key, first};
 
 /// Gives the keys of `tree` that have an old name their new one.
 pub fn rename(tree: &mut Tree, keys: &[Key], findings: &mut Findings) {
@@ -41,12 +41,7 @@ fn below(tree: &mut Tree, keys: &[Key], path: &str, findings: &mut Findings) {
 }
 
 /// The path of a `--set`, with its old names replaced, and its value made one of the new name.
-pub fn renamed_path(
-    path: &str,
-    value: &mut Tree,
-    keys: &[Key],
-    findings: &mut Findings,
-) -> String {
+pub fn renamed_path(path: &str, value: &mut Tree, keys: &[Key], findings: &mut Findings) -> String {
     let (mut keys, mut rest, mut new) = (keys, path, String::new());
     while !rest.is_empty() {
         let (mut name, after) = first(rest);

@@ -29,11 +29,7 @@ pub fn absent<T: Setting>() -> T {
 }
 
 /// An entry of a mapping that is left out when it has the default: `short` forms, see [`Shown`].
-pub fn shortened(
-    keys: &[Key],
-    short: Option<&str>,
-    entries: Vec<(&'static str, Shown)>,
-) -> Shown {
+pub fn shortened(keys: &[Key], short: Option<&str>, entries: Vec<(&'static str, Shown)>) -> Shown {
     let flow = |name: &str| entries.iter().find(|(key, _)| *key == name).map(|e| e.1.flow());
     let usual = |(name, shown): &(&'static str, Shown)| {
         let absent = keys.iter().find(|key| key.name == *name).map(|key| key.absent);

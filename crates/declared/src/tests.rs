@@ -1,9 +1,9 @@
 //! One declaration is all that a key needs: here a section that no platform file has.
 
-use crate::{Setting, Shown, document, listed, rename, renamed_path, section, table};
 use crate::findings::{At, Findings};
 use crate::parse;
 use crate::tree::Tree;
+use crate::{Setting, Shown, document, listed, rename, renamed_path, section, table};
 use serde_json::json;
 use units::{Ratio, Span};
 

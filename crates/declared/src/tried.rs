@@ -1,7 +1,7 @@
 //! A part of a file that may be broken while others are checked further.
 
-use crate::{Key, Setting, Shown};
 use crate::findings::{At, Findings};
+use crate::{Key, Setting, Shown};
 
 /// Result of reading a key. Sections made of these are always read, so that the faults of all parts
 /// are found.

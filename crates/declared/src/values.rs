@@ -1,8 +1,8 @@
 //! The types that a key's value can have.
 
-use crate::{Key, Shown};
 use crate::findings::{At, Findings};
 use crate::tree::Value;
+use crate::{Key, Shown};
 use serde_json::Value as Json;
 use units::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span};
 

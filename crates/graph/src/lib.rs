@@ -18,10 +18,10 @@ mod workload;
 
 pub use bind::NamedProgram;
 pub use check::{check, order};
+pub use declared::Problem;
 pub use kind::OpKind;
 pub use mesh::{Axis, Family, Mesh};
 pub use op::{CollectiveKind, Gemm, Kernel, Lookup, Node, Op, Reach};
-pub use declared::Problem;
 pub use problem::{and_more, node_place};
 pub use program::{Held, Program, ProgramBuilder, ProgramError};
 pub use ranks::ranges;

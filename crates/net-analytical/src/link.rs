@@ -11,6 +11,7 @@
 //! cut-through", Computer Networks 3 (1979).
 
 use crate::agenda::Agenda;
+pub use net_settings::link::Switching;
 use network::{
     Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
     LinkUsage, NetworkSink, Ordered, Parts, Sending, Sequence, Stamp, Transfer, Usage,
@@ -25,15 +26,6 @@ const EVENTS_AT_ONCE: u32 = 1 << 12;
 const MESSAGE: u64 = 56;
 const LINK: u64 = 4;
 const USED_LINK: u64 = 96;
-
-/// When a node sends on a message that passes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switching {
-    /// As it arrives.
-    CutThrough,
-    /// When it is there as a whole (ASTRA-sim).
-    StoreAndForward,
-}
 
 #[derive(Clone, Copy)]
 enum Event {

@@ -1,6 +1,6 @@
 //! Allocators and flow control against theory, on one router with a node at each port.
 
-use net_flit::input_queued::{Allocator, InputQueued, Settings};
+use net_flit::input_queued::{Allocator, InputQueued, Pipeline, Settings};
 use net_flit::{Arrival, End, Fabric, Packet, Routing, Way};
 
 /// The first channels go to the nodes.
@@ -42,7 +42,8 @@ fn all(mut network: InputQueued<Star>) -> Vec<Arrival> {
 fn islip_fills_all_outputs_under_uniform_traffic() {
     for iterations in [1, 2, 8] {
         let (nodes, rounds) = (8, 250);
-        let mut network = star(nodes, Settings { vcs: 64, iterations, ..Settings::default() });
+        let pipeline = Pipeline { iterations, ..Pipeline::default() };
+        let mut network = star(nodes, Settings { vcs: 64, pipeline, ..Settings::default() });
         for round in 0..rounds * nodes {
             for src in 0..nodes {
                 network.send(0, packet(src, (src + round * (1 + round / nodes)) % nodes, 1), 0);
@@ -59,7 +60,8 @@ fn islip_fills_all_outputs_under_uniform_traffic() {
 #[test]
 fn the_oldest_packet_goes_first() {
     for (allocator, in_order) in [(Allocator::Age, true), (Allocator::RoundRobin, false)] {
-        let mut network = star(4, Settings { allocator, ..Settings::default() });
+        let pipeline = Pipeline { allocator, ..Pipeline::default() };
+        let mut network = star(4, Settings { pipeline, ..Settings::default() });
         for src in [2, 0, 1] {
             for _ in 0..20 {
                 network.send(u64::from(src) * 4, packet(src, 3, 1), u64::from(src));
@@ -77,7 +79,8 @@ fn the_oldest_packet_goes_first() {
 #[test]
 fn turns_are_fair() {
     for allocator in [Allocator::RoundRobin, Allocator::Matrix, Allocator::Islip] {
-        let mut network = star(5, Settings { allocator, ..Settings::default() });
+        let pipeline = Pipeline { allocator, ..Pipeline::default() };
+        let mut network = star(5, Settings { pipeline, ..Settings::default() });
         for src in 0..4 {
             for _ in 0..100 {
                 network.send(0, packet(src, 4, 1), u64::from(src));
@@ -96,15 +99,12 @@ fn turns_are_fair() {
 #[test]
 fn an_empty_router_takes_its_pipeline() {
     for allocator in [Allocator::Islip, Allocator::RoundRobin, Allocator::Matrix, Allocator::Age] {
-        for (speculative, routing, cycles) in [(false, 1, 4), (false, 0, 3), (true, 0, 2)] {
+        for (speculation, route_computation, cycles) in [(false, 1, 4), (false, 0, 3), (true, 0, 2)]
+        {
             for cut_through in [false, true] {
-                let settings = Settings {
-                    allocator,
-                    speculative,
-                    routing,
-                    cut_through,
-                    ..Settings::default()
-                };
+                let pipeline =
+                    Pipeline { allocator, speculation, route_computation, ..Pipeline::default() };
+                let settings = Settings { pipeline, cut_through, ..Settings::default() };
                 let mut network = star(2, settings);
                 network.send(0, packet(0, 1, 5), 0);
                 let arrived = all(network);
@@ -118,12 +118,15 @@ fn an_empty_router_takes_its_pipeline() {
 /// for the flit before is over.
 #[test]
 fn slow_stages_add_up() {
-    for (channel_allocation, switch_allocation, traversal) in [(1, 1, 2), (3, 1, 1), (2, 3, 1)] {
+    for (channel_allocation, switch_allocation, switch_traversal) in
+        [(1, 1, 2), (3, 1, 1), (2, 3, 1)]
+    {
         for flits in [1, 4] {
-            let stages = Settings { channel_allocation, switch_allocation, ..Settings::default() };
-            let mut network = star(2, Settings { traversal, vcs: 1, ..stages });
+            let stages = Pipeline { channel_allocation, switch_allocation, ..Pipeline::default() };
+            let pipeline = Pipeline { switch_traversal, ..stages };
+            let mut network = star(2, Settings { pipeline, vcs: 1, ..Settings::default() });
             network.send(0, packet(0, 1, flits), 0);
-            let router = 1 + channel_allocation + switch_allocation + traversal;
+            let router = 1 + channel_allocation + switch_allocation + switch_traversal;
             let tail = (flits - 1) * switch_allocation;
             assert_eq!(all(network)[0].network, u64::from(router + 3 + tail), "{stages:?} {flits}");
         }

@@ -1,8 +1,9 @@
 //! The backend keeps the contract of `network`, agrees with bandwidth and latency where nothing
 //! contends, and refuses what could lock up.
 
-use net_flit::input_queued::{self, Allocator};
-use net_flit::{Course, Flits, PacketsByKind, Random, Refusal, Router, Settings};
+use net_flit::input_queued::{Allocator, Pipeline};
+use net_flit::{Course, Flits, PacketsByKind, Random, Refusal, Settings};
+use net_settings::flit::{Deadlock, Flit, FlitRouter};
 use network::{Backend, LinkCost, Transfer, conformance};
 use topology::{
     Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkGraph, Routing, Topology,
@@ -21,26 +22,37 @@ const SHAPES: [&str; 9] = [
     "M(5)_SW(3)",
 ];
 
-const SETTINGS: Settings = Settings {
-    cycle: Span::from_ns(1),
-    flit: 512,
-    packet: 4096,
-    virtual_channels: Some(4),
-    buffers: Some(8),
-    ..Settings::DEFAULT
-};
+/// Flits of 512 B on Garnet's routers.
+fn plain() -> Settings {
+    let keys = Flit { virtual_channels: Some(4), buffer: Some(8), ..Flit::default() };
+    Settings { keys, flit: 512, ..Settings::default() }
+}
+
+/// Settings with other keys.
+fn with(settings: Settings, change: impl FnOnce(&mut Flit)) -> Settings {
+    let mut keys = settings.keys.clone();
+    change(&mut keys);
+    Settings { keys, ..settings }
+}
+
+type Router = (FlitRouter, Pipeline);
 
 /// Garnet's router, and the textbook's with one pipeline and another.
 fn routers() -> [Router; 3] {
-    let one = input_queued::Settings::default();
-    let other = input_queued::Settings {
-        routing: 0,
-        speculative: true,
+    let one = Pipeline::default();
+    let other = Pipeline {
+        route_computation: 0,
+        speculation: true,
         waits_for_tail_credit: true,
         allocator: Allocator::RoundRobin,
         ..one
     };
-    [Router::Garnet { latency: 1 }, Router::InputQueued(one), Router::InputQueued(other)]
+    let textbook = FlitRouter::InputQueued;
+    [(FlitRouter::Garnet, one), (textbook, one), (textbook, other)]
+}
+
+fn on((router, pipeline): Router, settings: Settings) -> Settings {
+    with(settings, |keys| (keys.router, keys.pipeline) = (router, Some(pipeline)))
 }
 
 fn exact(bandwidth: Bandwidth, latency: Span) -> LinkCost {
@@ -104,7 +116,7 @@ fn longest(links: &LinkGraph, transfer: &Transfer) -> Span {
 fn stacks_keep_the_contract() {
     let mut random = Random::new(1);
     for (case, shape) in SHAPES.into_iter().cycle().take(18).enumerate() {
-        let settings = Settings { router: routers()[(case + case / 9) % 3], ..SETTINGS };
+        let settings = on(routers()[(case + case / 9) % 3], plain());
         let dims = dims(shape, &mut random);
         let fabric = Fabric::Stacked(dims.clone());
         let transfers = traffic(fabric.npus(), &mut random);
@@ -115,7 +127,7 @@ fn stacks_keep_the_contract() {
             &transfers,
             |_: &Flits, transfer| alone(&links, transfer),
         );
-        assert_eq!(result, Ok(()), "{routing} on {shape}, {:?}", settings.router);
+        assert_eq!(result, Ok(()), "{routing} on {shape}, {:?}", settings.keys);
     }
 }
 
@@ -135,7 +147,7 @@ fn every_course_keeps_the_contract() {
             let fabric = Fabric::Stacked(dims.clone());
             let transfers = traffic(fabric.npus(), &mut random);
             let links = LinkGraph::new(&fabric).unwrap();
-            let settings = Settings { course: course.clone(), router, ..SETTINGS };
+            let settings = on(router, Settings { course: course.clone(), ..plain() });
             let result = conformance::check(
                 || stack(&dims, Routing::Lowest, settings.clone()),
                 &transfers,
@@ -165,8 +177,7 @@ fn large_messages_without_contention_take_the_links_time() {
                 parallel: 1,
             })
             .collect();
-        let settings =
-            Settings { flit: 64, router, virtual_channels: None, buffers: None, ..SETTINGS };
+        let settings = on(router, Settings::default());
         let mut network = stack(&dims, Routing::Lowest, settings);
         let bytes = 4_000_000;
         let npus: u32 = sizes.iter().product();
@@ -217,8 +228,11 @@ fn all_to_all(mut network: Flits, npus: u32, name: &str) {
     assert_eq!(finished.len() as u64, left, "{name}: {:?}", network.stalled());
 }
 
-const TIGHT: Settings =
-    Settings { virtual_channels: Some(1), buffers: Some(1), packet: 2048, ..SETTINGS };
+/// Few channels and little room.
+fn tight() -> Settings {
+    let settings = Settings { packet: 2048, ..plain() };
+    with(settings, |keys| (keys.virtual_channels, keys.buffer) = (Some(1), Some(1)))
+}
 
 /// Three switches in a ring of one-way links: each link would wait for the next. Some routes get
 /// channels of their own.
@@ -226,7 +240,7 @@ const TIGHT: Settings =
 fn a_ring_of_switches_delivers_everything() {
     let ends = (0..3).flat_map(|at| [(at, 3 + at), (3 + at, at), (3 + at, 3 + (at + 1) % 3)]);
     let (fabric, links, costs) = graph(3, 6, &ends.collect::<Vec<_>>());
-    let network = Flits::new(&fabric, links, (costs, true), TIGHT).expect("two classes");
+    let network = Flits::new(&fabric, links, (costs, true), tight()).expect("two classes");
     all_to_all(network, 3, "ring of switches");
 }
 
@@ -261,7 +275,7 @@ fn random_graphs_deliver_everything() {
                 _ => routers()[case as usize % 3],
             };
             let name = format!("graph {case}, {course:?}, {router:?}");
-            let settings = Settings { course: course.clone(), router, ..TIGHT };
+            let settings = on(router, Settings { course: course.clone(), ..tight() });
             let network = Flits::new(&fabric, links.clone(), (costs.clone(), true), settings)
                 .unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
             all_to_all(network.checked(), npus, &name);
@@ -286,7 +300,8 @@ fn stacks_never_lock_up() {
                 dims[0].parallel = parallel;
                 let npus = dims.iter().map(|dim| dim.size).product();
                 let ordered = parallel == 2 && matches!(course, Course::Topology | Course::UpDown);
-                let settings = Settings { course: course.clone(), ordered, router, ..TIGHT };
+                let settings = on(router, Settings { course: course.clone(), ..tight() });
+                let settings = with(settings, |keys| keys.ordered = ordered);
                 let network = stack(&dims, Routing::Lowest, settings);
                 all_to_all(network, npus, &format!("{shape}, {course:?}, {parallel}, {router:?}"));
             }
@@ -302,7 +317,7 @@ fn a_ring_without_datelines_locks_up() {
     let fabric = Fabric::Stacked(dims.clone());
     let links = LinkGraph::new(&fabric).expect("a ring");
     let costs: Vec<LinkCost> = dims.iter().map(|dim| exact(dim.bandwidth, dim.latency)).collect();
-    let one = Settings { classes: Some(1), ..TIGHT };
+    let one = with(tight(), |keys| keys.classes = Some(1));
     let refused = Flits::new(&fabric, links.clone(), (costs.clone(), false), one.clone()).err();
     let Some(Refusal::Circle(hops)) = refused else { panic!("{refused:?}") };
     assert_eq!(hops.len(), 8);
@@ -311,7 +326,8 @@ fn a_ring_without_datelines_locks_up() {
         assert_eq!(links.link(hop.link).to, links.link(next.link).from);
     }
     for router in routers() {
-        let settings = Settings { may_lock_up: true, router, ..one.clone() };
+        let allowed = with(one.clone(), |keys| keys.deadlock = Deadlock::Allow);
+        let settings = on(router, allowed);
         let network = Flits::new(&fabric, links.clone(), (costs.clone(), false), settings);
         lock_up(network.expect("overruled").checked());
     }
@@ -347,7 +363,9 @@ fn packets_differ_by_dimension() {
     let links = LinkGraph::new(&Fabric::Stacked(dims.clone())).expect("a network");
     let kinds: Vec<u16> = (0..links.len()).map(|link| links.dim(link) as u16).collect();
     // One channel holds one packet at a time, so that small packets take longer.
-    let one = Settings { virtual_channels: Some(1), buffers: Some(64), flit: 64, ..SETTINGS };
+    let one = with(Settings::default(), |keys| {
+        (keys.virtual_channels, keys.buffer) = (Some(1), Some(64));
+    });
     let run = |settings: Settings, dst: u32| {
         let mut network = stack(&dims, Routing::Auto, settings);
         let bytes = 8192;
@@ -375,13 +393,9 @@ fn permuted(shape: &str, course: &Course, dst: impl Fn(u32) -> u32) -> Span {
     let (bandwidth, latency) = (Bandwidth(64_000_000_000), Span::from_ns(2));
     let dim = |&(block, size): &(Block, u32)| Dim { block, size, bandwidth, latency, parallel: 1 };
     let dims: Vec<Dim> = shape.dims.iter().map(dim).collect();
-    let settings = Settings {
-        course: course.clone(),
-        packet: 256,
-        virtual_channels: Some(16),
-        buffers: Some(8),
-        ..Settings::DEFAULT
-    };
+    let settings = Settings { course: course.clone(), packet: 256, ..Settings::default() };
+    let settings =
+        with(settings, |keys| (keys.virtual_channels, keys.buffer) = (Some(16), Some(8)));
     let mut network = stack(&dims, Routing::Lowest, settings);
     for src in 0..dims.iter().map(|dim| dim.size).product() {
         if dst(src) != src {
@@ -435,7 +449,7 @@ fn links_side_by_side_share_a_message() {
     let time = |parallel: u32, bandwidth: u64| {
         let (bandwidth, latency) = (Bandwidth(bandwidth), Span::from_ns(20));
         let dims = [Dim { block: Block::FullyConnected, size: 2, bandwidth, latency, parallel }];
-        let settings = Settings { virtual_channels: Some(8), ..Settings::DEFAULT };
+        let settings = with(Settings::default(), |keys| keys.virtual_channels = Some(8));
         let mut network = stack(&dims, Routing::Lowest, settings);
         let transfer = Transfer { src: 0, dst: 1, bytes: 1 << 22, paced: 0, token: 0, weight: 1 };
         network.start(Time::ZERO, transfer);
@@ -468,10 +482,11 @@ fn concentrated_meshes_never_lock_up() {
         let costs = vec![exact(bandwidth, latency); made.links.len()];
         let fabric = Fabric::Graph(made);
         let links = LinkGraph::new(&fabric).expect("connected").with_routing(Routing::Lowest);
-        let one = Settings { classes: Some(1), ..TIGHT };
+        let one = with(tight(), |keys| keys.classes = Some(1));
         let lowest = Flits::new(&fabric, links.clone(), (costs.clone(), true), one);
         assert_eq!(lowest.is_ok(), name == "concentrated_mesh");
-        let one = Settings { classes: Some(1), course: Course::DimensionOrder, ..TIGHT };
+        let one = with(tight(), |keys| keys.classes = Some(1));
+        let one = Settings { course: Course::DimensionOrder, ..one };
         let ordered = Flits::new(&fabric, links.clone(), (costs.clone(), true), one);
         assert_eq!(ordered.is_ok(), name == "concentrated_mesh");
         for course in [
@@ -481,7 +496,7 @@ fn concentrated_meshes_never_lock_up() {
             Course::Valiant { seed: 1 },
             Course::Adaptive,
         ] {
-            let settings = Settings { course: course.clone(), ..TIGHT };
+            let settings = Settings { course: course.clone(), ..tight() };
             let network = Flits::new(&fabric, links.clone(), (costs.clone(), true), settings);
             all_to_all(network.expect("no circle").checked(), 30, &format!("{name}, {course:?}"));
         }
@@ -489,11 +504,12 @@ fn concentrated_meshes_never_lock_up() {
 }
 
 /// Deliveries of random transfers, and what the network reports, on so many threads.
-fn on_threads(dims: &[Dim], course: &Course, threads: u16) -> (Vec<(u64, Time)>, network::Usage) {
+fn on_threads(dims: &[Dim], course: &Course, threads: u32) -> (Vec<(u64, Time)>, network::Usage) {
     let fabric = Fabric::Stacked(dims.to_vec());
     let links = LinkGraph::new(&fabric).expect("a network");
     let costs = dims.iter().map(|dim| exact(dim.bandwidth, dim.latency)).collect();
-    let settings = Settings { course: course.clone(), threads: Some(threads), ..SETTINGS };
+    let settings = Settings { course: course.clone(), ..plain() };
+    let settings = with(settings, |keys| keys.threads = Some(threads));
     let mut network = Flits::new(&fabric, links, (costs, false), settings).expect("no circle");
     let mut random = Random::new(8);
     let (mut deliveries, mut found) = (Vec::new(), Vec::new());

@@ -1,20 +1,11 @@
 //! Limits of flows besides the links, and how they share them.
 
+pub use net_settings::flow::Weights;
 use units::{Bandwidth, PS_PER_US, Ratio, Span};
 
 const PS_PER_MS: u64 = PS_PER_US * 1_000;
 /// Rates are counted in 1 / 2^16 bytes per second.
 pub(crate) const RATE_BITS: u32 = 16;
-
-/// How flows share a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Weights {
-    /// All alike.
-    #[default]
-    Equal,
-    /// In inverse proportion to the latency of their route there and back, as TCP does.
-    RoundTrip,
-}
 
 /// Limits of flows besides the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,17 +36,15 @@ pub(crate) fn rate(level: u64, weight: u64) -> u64 {
     level.saturating_mul(weight).max(1)
 }
 
-impl Weights {
+impl Limits {
     /// The weight of a flow whose route has this latency.
-    pub(crate) fn of(self, latency: Span) -> u64 {
-        match self {
+    pub(crate) fn weight(&self, latency: Span) -> u64 {
+        match self.weights {
             Weights::Equal => 1,
             Weights::RoundTrip => (PS_PER_MS / latency.0.max(1)).clamp(1, 1 << 20),
         }
     }
-}
 
-impl Limits {
     /// Whether rates are those of the given links, rather than of links within the tolerance.
     pub(crate) fn is_exact(&self) -> bool {
         self.tolerance.is_none()

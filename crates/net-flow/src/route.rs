@@ -122,7 +122,7 @@ fn find(
     splitter.find(&links.graph, ends, bytes);
     let leading = splitter.found.iter().filter(|part| part.leads);
     route.latency = leading.map(|part| links.cost(part.link, part.dim).1).sum();
-    route.weight = limits.weights.of(route.latency);
+    route.weight = limits.weight(route.latency);
     route.limit = limits.level(route.weight, || links.slowest(&splitter.found));
     route.crossed.clear();
     route.leaving.clear();

@@ -19,10 +19,11 @@ mod switches;
 mod tcp;
 
 pub use backend::{Flow, Packets, Skipped, Totals};
+pub use net_settings::packet::{
+    Dcqcn, Flight, Marking, Pause, Rdma, RdmaControl, RdmaRecovery, Rescue, Spraying, TcpControl,
+    TcpRecovery, Ties,
+};
 pub use port::Counters;
 pub use protocols::Protocols;
-pub use settings::{
-    Buffer, Control, Dcqcn, Flight, Marking, Pause, Rdma, Recovery, Reduction, Rescue, Settings,
-    Spraying, Switch, Tcp, Ties, Transport,
-};
+pub use settings::{Buffer, Settings, Switch, Tcp, Transport};
 pub use tcp::Losses;

@@ -1,6 +1,6 @@
 //! The ways of packets: a route of their own per connection, or the next link packet by packet.
 
-use crate::settings::Spraying;
+use net_settings::packet::Spraying;
 use rustc_hash::FxHashMap;
 use topology::{LaneId, LinkGraph, Routing, Turns};
 

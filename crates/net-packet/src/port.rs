@@ -8,9 +8,9 @@
 //! begun to leave: a buffer limits that (tail drop), and marks look at it.
 
 use crate::packet::{ACK, CE, Packet};
-use crate::settings::Ties;
 use engine::Histogram;
 use engine::Random;
+use net_settings::packet::{Marking, Ties};
 use network::LinkCost;
 use std::collections::VecDeque;
 use units::{Ratio, Span, Time};
@@ -76,11 +76,11 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    pub(crate) fn new(marking: Option<crate::Marking>) -> Marks {
+    pub(crate) fn new(marking: Option<Marking>) -> Marks {
         marking.map_or(Marks { from: u64::MAX, to: u64::MAX, most: Ratio::ONE }, |marking| Marks {
             from: marking.from.0,
             to: marking.to.0,
-            most: marking.most,
+            most: marking.probability,
         })
     }
 

@@ -4,8 +4,10 @@
 //! and the smallest MTU of all.
 
 use crate::port::{Marks, Port};
-use crate::settings::{Buffer, Settings, Ties};
+use crate::settings::{Buffer, Settings};
+use net_settings::packet::{Packet, Ties};
 use network::LinkCost;
+use topology::{Fabric, LinkGraph};
 
 /// The settings of each kind of link, innermost first, and the kind of each link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +19,19 @@ pub struct Protocols {
 
 impl From<Settings> for Protocols {
     fn from(settings: Settings) -> Protocols {
-        Protocols { each: vec![settings], kinds: Vec::new() }
+        Protocols::by_kind(vec![settings], Vec::new())
     }
 }
 
 impl Protocols {
+    /// Those that `packet`, which has no faults, asks for on the links of `fabric`.
+    pub fn new(packet: &Packet, fabric: &Fabric, links: &LinkGraph) -> Protocols {
+        let settings = |protocol| Settings::new(packet, protocol);
+        let each = packet.protocols().iter().map(settings).collect();
+        let kinds = if packet.lists().is_empty() { Vec::new() } else { links.kinds(fabric) };
+        Protocols::by_kind(each, kinds)
+    }
+
     /// One kind for each of `each`, which have the same `tick`, `spraying`, `seed`, and of
     /// `switch` the same `ties`, `control_first` and `small_first`. Every MTU exceeds the header of its
     /// kind and of outer ones. `kinds`: the kind of each link.
@@ -32,6 +42,7 @@ impl Protocols {
         assert!(!each.is_empty(), "links have settings");
         assert!(kinds.iter().all(|&kind| usize::from(kind) < each.len()), "kinds are known");
         let kinds = if each.len() > 1 { kinds } else { Vec::new() };
+        let each = each.into_iter().map(Settings::resolved).collect();
         Protocols { each, kinds }
     }
 

@@ -1,6 +1,13 @@
-//! How packets are made, queued and controlled.
+//! How packets are made, queued and controlled: what follows from the keys that users give.
+//!
+//! Not here: the keys, their defaults and bounds (`net_settings::packet`).
 
-use units::{Bandwidth, Bytes, Ratio, Span};
+use declared::ByDim;
+use net_settings::packet::{
+    self as keys, Flight, Like, Marking, Packet, Pause, Protocol, Rdma, Rescue, Spraying,
+    TcpControl, TcpRecovery, Ties,
+};
+use units::{Bytes, Ratio, Span};
 
 /// Settings of the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,16 +33,6 @@ pub struct Settings {
     pub transport: Transport,
 }
 
-/// Which of equally short ways a packet takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spraying {
-    /// A node sends one packet after the other to its next hops in turn.
-    #[default]
-    InTurns,
-    /// The one before which the fewest bytes wait (adaptive routing).
-    ShortestQueue,
-}
-
 /// How ports of switches queue packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
@@ -51,19 +48,6 @@ pub struct Switch {
     pub pause: Option<Pause>,
     /// Which packet is the first of those that meet.
     pub ties: Ties,
-}
-
-/// In which order packets wait that reach a switch at one instant, and which one a full buffer drops
-/// of those that came while the present packet leaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ties {
-    /// Each order and each packet with the same probability, so that equal senders lose equally
-    /// (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", Internetworking:
-    /// Research and Experience 3, 1992).
-    #[default]
-    Drawn,
-    /// In the order of their events, and the last one (ns-3).
-    InOrder,
 }
 
 /// Where the packets of a switch wait.
@@ -84,28 +68,6 @@ pub enum Buffer {
     },
 }
 
-/// When a port marks packets: with a probability that rises from 0 at `from` to `most` at `to`,
-/// and always above (RED: Floyd and Jacobson, 1993, on the current queue). A step where both are
-/// equal (RFC 8257).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marking {
-    /// Queue from which some packets are marked.
-    pub from: Bytes,
-    /// Queue from which all are marked.
-    pub to: Bytes,
-    /// Probability just below `to`.
-    pub most: Ratio,
-}
-
-/// When a switch stops those that send to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause {
-    /// Bytes that came over one link and wait, above which it is paused.
-    pub above: Bytes,
-    /// Bytes at which it is resumed.
-    pub below: Bytes,
-}
-
 /// Transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -119,7 +81,7 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp {
     /// Algorithm that sets the congestion window.
-    pub control: Control,
+    pub control: TcpControl,
     /// Initial window, segments (RFC 6928: 10).
     pub initial_window: u32,
     /// Most segments that an acknowledgement adds to the window in slow start (RFC 5681: 1; RFC
@@ -157,113 +119,51 @@ pub struct Tcp {
     /// of a full one are acknowledged.
     pub partial: bool,
     /// How much of the window recovery may use.
-    pub reduction: Reduction,
+    pub reduction: TcpRecovery,
     /// A connection that was idle for a timeout starts again with the initial window (RFC 5681,
     /// section 4.1).
     pub restart: bool,
 }
 
-/// Congestion control of TCP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Control {
-    /// RFC 5681 with RFC 6582.
-    #[default]
-    NewReno,
-    /// RFC 9438.
-    Cubic,
-    /// RFC 8257.
-    Dctcp,
+/// ns-3 sends what an application has written one step of its clock later.
+fn injection(packet: &Packet, protocol: &Protocol) -> Span {
+    let step = match packet.like {
+        Like::Rfc => Span::ZERO,
+        Like::Ns3 => packet.tick.max(Span(1)),
+    };
+    protocol.injection_latency + step
 }
 
-/// Bytes that are halved for the threshold when something is lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flight {
-    /// All that is not acknowledged in order (RFC 5681, equation 4).
-    #[default]
-    Outstanding,
-    /// The part of them that is held to be in the network (RFC 6675, `SetPipe`): bytes that were
-    /// acknowledged selectively or are lost do not count (ns-3).
-    Pipe,
-    /// The congestion window (Linux; ns-3's CUBIC).
-    Window,
+/// A size within a packet, which has at most 65,535 bytes.
+fn short(size: u64) -> u16 {
+    u16::try_from(size).unwrap_or(u16::MAX)
 }
 
-/// Segments that fast recovery with selective acknowledgements sends when all segments that are
-/// known to be lost were sent again and nothing new is left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rescue {
-    /// Segments before the last one that arrived, and the last segment once (RFC 6675, `NextSeg`,
-    /// rules 3 and 4).
-    #[default]
-    Once,
-    /// Every segment that is not acknowledged; and each partial acknowledgement sends one segment
-    /// more, whatever the window, as RFC 6582 does without selective acknowledgements (ns-3).
-    Always,
-}
-
-/// How the window shrinks in fast recovery.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reduction {
-    /// In proportion to what arrives (RFC 9937).
-    #[default]
-    Proportional,
-    /// At once (RFC 6675, RFC 6582).
-    Half,
-}
-
-/// Settings of RDMA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rdma {
-    /// Most bytes of a connection under way.
-    pub window: Bytes,
-    /// Packets for each acknowledgement.
-    pub ack_every: u32,
-    /// Packets that are sent again after a loss.
-    pub recovery: Recovery,
-    /// Packets that may come after a missing one before that one counts as lost; with
-    /// [`Recovery::Selective`]. More than 0 where packets of a connection take different ways.
-    pub reordering: u32,
-    /// How long a sender waits for an acknowledgement before it sends again.
-    pub timeout: Span,
-    /// Congestion control. `None`: connections send as fast as their link.
-    pub dcqcn: Option<Dcqcn>,
-}
-
-/// Packets that RDMA sends again after a loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Recovery {
-    /// Everything from the lost packet on (InfiniBand specification, volume 1, section 9.7.5.2).
-    #[default]
-    GoBackN,
-    /// The lost packets (Mittal et al., SIGCOMM 2018).
-    Selective,
-}
-
-/// Settings of DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM
-/// 2015, section 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dcqcn {
-    /// Least time between two reports of congestion of a connection.
-    pub report_interval: Span,
-    /// The gain g of the estimate of congestion.
-    pub gain: Ratio,
-    /// After so long without a report the estimate falls.
-    pub alpha_interval: Span,
-    /// Time and bytes after which the rate rises.
-    pub rate_interval: Span,
-    /// See `rate_interval`.
-    pub rate_bytes: Bytes,
-    /// Steps of fast recovery before the target rate rises.
-    pub recovery_steps: u32,
-    /// Rate that a step adds to the target rate.
-    pub additive: Bandwidth,
-    /// Rate that a step adds when both counters are past `recovery_steps`.
-    pub hyper: Bandwidth,
-    /// Least rate.
-    pub least: Bandwidth,
+impl From<Option<keys::Buffer>> for Buffer {
+    fn from(buffer: Option<keys::Buffer>) -> Buffer {
+        let Some(keys::Buffer { per_port, shared, alpha }) = buffer else {
+            return Buffer::Unlimited;
+        };
+        match (per_port, shared) {
+            (Some(size), _) => Buffer::Port(size),
+            (None, Some(total)) => Buffer::Shared { total, alpha: alpha.unwrap_or(Ratio::ONE) },
+            (None, None) => Buffer::Unlimited,
+        }
+    }
 }
 
 impl Switch {
+    fn new(packet: &Packet, protocol: &Protocol) -> Switch {
+        Switch {
+            buffer: protocol.buffer.into(),
+            marking: protocol.marking,
+            control_first: packet.control_first,
+            small_first: packet.small_messages_first,
+            pause: protocol.pause,
+            ties: protocol.ties,
+        }
+    }
+
     /// Whether the order in which packets come is drawn: it decides which are dropped or marked.
     pub(crate) fn draws(&self) -> bool {
         let decides = self.buffer != Buffer::Unlimited || self.marking.is_some();
@@ -272,25 +172,41 @@ impl Switch {
 }
 
 impl Settings {
-    /// With a transport: headers are IPv4's and its own.
-    pub fn with(transport: Transport) -> Settings {
-        let header = match transport {
-            // IPv4 20, TCP 20.
-            Transport::Tcp(_) => 40,
-            // IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
-            Transport::Rdma(_) => 44,
-        };
+    /// Those of one dimension of `packet`, which has no faults.
+    pub fn new(packet: &Packet, protocol: &Protocol) -> Settings {
         Settings {
-            mtu: 1500,
-            header,
-            framing: 38,
-            tick: Span::ZERO,
-            injection: Span::ZERO,
-            spraying: Spraying::default(),
-            switch: Switch::default(),
-            seed: 0,
-            transport,
+            mtu: short(protocol.mtu),
+            header: short(protocol.headers),
+            framing: short(protocol.framing),
+            injection: injection(packet, protocol),
+            tick: packet.tick,
+            switch: Switch::new(packet, protocol),
+            seed: packet.seed,
+            spraying: packet.spraying,
+            transport: match protocol.transport {
+                keys::Transport::Tcp => Transport::Tcp(Tcp::new(&protocol.tcp, protocol.like)),
+                keys::Transport::Rdma => Transport::Rdma(protocol.rdma.resolved()),
+            },
         }
+    }
+
+    /// The defaults with a transport.
+    pub fn with(transport: Transport) -> Settings {
+        let kind = match transport {
+            Transport::Tcp(_) => keys::Transport::Tcp,
+            Transport::Rdma(_) => keys::Transport::Rdma,
+        };
+        let packet = Packet { transport: ByDim::All(kind), ..Packet::default() };
+        Settings { transport, ..Settings::new(&packet, &packet.protocol(0)) }
+    }
+
+    /// The settings with those of the algorithm that sets the rate of RDMA.
+    pub(crate) fn resolved(self) -> Settings {
+        let transport = match self.transport {
+            Transport::Rdma(rdma) => Transport::Rdma(rdma.resolved()),
+            tcp @ Transport::Tcp(_) => tcp,
+        };
+        Settings { transport, ..self }
     }
 
     /// Bytes that a link carries for a packet without data.
@@ -310,81 +226,63 @@ impl Default for Settings {
     }
 }
 
-impl Marking {
-    /// All packets from a queue of `bytes` on.
-    pub fn step(bytes: Bytes) -> Marking {
-        Marking { from: bytes, to: bytes, most: Ratio::ONE }
-    }
-}
-
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp {
-            control: Control::NewReno,
-            initial_window: 10,
-            slow_start_limit: 1,
-            hystart: false,
-            window: Bytes(4 << 20),
-            ack_every: 2,
-            prompt_acks: 1,
-            ack_delay: Span(40_000_000_000),
-            sack: true,
-            rto_min: Span(200_000_000_000),
-            rto_max: Span(60_000_000_000_000),
-            flight: Flight::Outstanding,
-            rescue: Rescue::Once,
-            resent_in_pipe: false,
-            stalls: false,
-            partial: false,
-            reduction: Reduction::Proportional,
-            restart: true,
-        }
+        Tcp::new(&keys::Tcp::default(), Like::Rfc)
     }
 }
 
 impl Tcp {
-    /// As ns-3.44 does it (`TcpSocketBase` with `TcpNewReno`, `TcpCubic` or `TcpDctcp`), where that
-    /// is not as the RFCs have it.
-    pub fn ns3(control: Control) -> Tcp {
-        let cubic = control == Control::Cubic;
+    /// The TCP of `keys`: where they leave something open, it is as `like` has it.
+    fn new(keys: &keys::Tcp, like: Like) -> Tcp {
+        let control = keys.congestion_control;
+        let (is_ns3, is_cubic) = (like == Like::Ns3, control == TcpControl::Cubic);
+        let flight = match (is_ns3, is_cubic) {
+            (false, _) => Flight::Outstanding,
+            (true, false) => Flight::Pipe,
+            (true, true) => Flight::Window,
+        };
+        let limit = if is_ns3 && is_cubic { u32::MAX } else { 1 };
         Tcp {
             control,
-            flight: if cubic { Flight::Window } else { Flight::Pipe },
-            slow_start_limit: if cubic { u32::MAX } else { 1 },
-            hystart: cubic,
-            rescue: Rescue::Always,
-            resent_in_pipe: true,
-            stalls: true,
-            ..Tcp::default()
+            initial_window: keys.initial_window,
+            slow_start_limit: keys.slow_start_limit.unwrap_or(limit),
+            hystart: keys.hystart.unwrap_or(is_ns3 && is_cubic),
+            window: keys.window,
+            ack_every: keys.ack_every,
+            prompt_acks: keys.prompt_acks,
+            ack_delay: keys.ack_delay,
+            sack: keys.sack,
+            rto_min: keys.rto_min,
+            rto_max: keys.rto_max,
+            flight: keys.threshold.unwrap_or(flight),
+            rescue: keys.rescue.unwrap_or(if is_ns3 { Rescue::Always } else { Rescue::Once }),
+            resent_in_pipe: keys.resent_in_pipe.unwrap_or(is_ns3),
+            stalls: is_ns3,
+            partial: is_ns3,
+            reduction: keys.recovery,
+            restart: keys.restart_after_idle,
         }
+    }
+
+    /// As ns-3.44 does it (`TcpSocketBase` with `TcpNewReno`, `TcpCubic` or `TcpDctcp`), where that
+    /// is not as the RFCs have it, for messages that are written at once.
+    pub fn ns3(control: TcpControl) -> Tcp {
+        let keys = keys::Tcp { congestion_control: control, ..keys::Tcp::default() };
+        Tcp { partial: false, ..Tcp::new(&keys, Like::Ns3) }
     }
 }
 
-impl Default for Rdma {
-    fn default() -> Self {
-        Rdma {
-            window: Bytes(1 << 20),
-            ack_every: 4,
-            recovery: Recovery::GoBackN,
-            reordering: 0,
-            timeout: Span(4_000_000_000),
-            dcqcn: Some(Dcqcn::default()),
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Default for Dcqcn {
-    fn default() -> Self {
-        Dcqcn {
-            report_interval: Span(50_000_000),
-            gain: Ratio(Ratio::ONE.0 / 256),
-            alpha_interval: Span(55_000_000),
-            rate_interval: Span(55_000_000),
-            rate_bytes: Bytes(10_000_000),
-            recovery_steps: 5,
-            additive: Bandwidth(5_000_000),
-            hyper: Bandwidth(50_000_000),
-            least: Bandwidth(5_000_000),
-        }
+    #[test]
+    fn buffers_are_of_ports_or_shared() {
+        let port = keys::Buffer { per_port: Some(Bytes(7)), ..keys::Buffer::default() };
+        assert_eq!(Buffer::from(Some(port)), Buffer::Port(Bytes(7)));
+        let shared = keys::Buffer { shared: Some(Bytes(7)), ..keys::Buffer::default() };
+        let total = Bytes(7);
+        assert_eq!(Buffer::from(Some(shared)), Buffer::Shared { total, alpha: Ratio::ONE });
     }
 }

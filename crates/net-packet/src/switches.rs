@@ -8,7 +8,8 @@
 
 use crate::packet::Packet;
 use crate::protocols::Protocols;
-use crate::settings::{Buffer, Pause};
+use crate::settings::Buffer;
+use net_settings::packet::Pause;
 use rustc_hash::FxHashMap;
 use units::Ratio;
 

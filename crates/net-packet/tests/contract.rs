@@ -2,7 +2,7 @@
 
 use crate::common::check::{self, Watch};
 use crate::common::{Random, dims, graph, stack, traffic, tree};
-use net_packet::{Buffer, Control, Marking, Packets, Settings, Switch, Tcp, Transport};
+use net_packet::{Buffer, Marking, Packets, Settings, Switch, Tcp, TcpControl, Transport};
 use network::{Backend, Transfer, conformance};
 use topology::{Fabric, LinkGraph, Routing};
 use units::{Bytes, Span};
@@ -79,7 +79,7 @@ fn graphs_keep_the_contract() {
 #[test]
 fn nothing_is_lost_without_a_count() {
     let mut random = Random(3);
-    let controls = [Control::NewReno, Control::Cubic, Control::Dctcp];
+    let controls = [TcpControl::NewReno, TcpControl::Cubic, TcpControl::Dctcp];
     for (case, shape) in SHAPES.into_iter().cycle().take(27).enumerate() {
         let dims = dims(shape, &mut random);
         let transfers = traffic(Fabric::Stacked(dims.clone()).npus(), &mut random);

@@ -3,7 +3,7 @@
 
 use crate::common::{stack, transfers};
 use net_packet::{
-    Buffer, Marking, Packets, Pause, Protocols, Rdma, Settings, Switch, Tcp, Transport,
+    Buffer, Marking, Packets, Pause, Protocols, Rdma, RdmaControl, Settings, Switch, Tcp, Transport,
 };
 use network::{Backend, PortUsage};
 use topology::{Dim, Routing, Topology};
@@ -120,7 +120,8 @@ fn marks_and_pauses_are_those_of_a_dimension() {
 /// sends five segments of the outer one and waits for an acknowledgement.
 #[test]
 fn transports_differ() {
-    let rdma = Rdma { dcqcn: None, window: Bytes(1 << 30), ..Rdma::default() };
+    let rdma =
+        Rdma { congestion_control: RdmaControl::None, window: Bytes(1 << 30), ..Rdma::default() };
     let tcp = Tcp { initial_window: 5, ack_every: 1, ..Tcp::default() };
     let each = [Transport::Rdma(rdma), Transport::Tcp(tcp)].map(Settings::with);
     let mut both = network("FC(2)_FC(2)", each);

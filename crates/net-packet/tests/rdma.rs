@@ -2,8 +2,8 @@
 
 use crate::common::{flat, graph, link, transfers};
 use net_packet::{
-    Buffer, Dcqcn, Marking, Packets, Pause, Rdma, Recovery, Settings, Spraying, Switch, Tcp,
-    Transport,
+    Buffer, Marking, Packets, Pause, Rdma, RdmaControl, RdmaRecovery, Settings, Spraying,
+    Switch, Tcp, Transport,
 };
 use network::Backend;
 use topology::{GraphFabric, GraphNode, Routing};
@@ -26,7 +26,7 @@ fn on_link(settings: &Settings, bytes: u64) -> f64 {
 /// the last and shorter one waits for it there, and the latency.
 #[test]
 fn a_message_alone_takes_what_its_packets_need() {
-    let plain = Rdma { dcqcn: None, ..Rdma::default() };
+    let plain = Rdma { congestion_control: RdmaControl::None, ..Rdma::default() };
     for settings in [rdma(plain, Switch::default()), rdma(Rdma::default(), Switch::default())] {
         let bytes = 10_000_000;
         let ends = transfers(&mut flat(4, settings), &[(0, 1, bytes, 0)]);
@@ -43,14 +43,14 @@ fn pauses_keep_an_incast_lossless() {
     let incast: Vec<_> = (1..9).map(|src| (src, 0, 2_000_000, 0)).collect();
     let buffer = Buffer::Port(Bytes(400_000));
     let pause = Some(Pause { above: Bytes(20_000), below: Bytes(10_000) });
-    let plain = Rdma { dcqcn: None, ..Rdma::default() };
+    let plain = Rdma { congestion_control: RdmaControl::None, ..Rdma::default() };
     let run = |pause| {
         let settings = rdma(plain, Switch { buffer, pause, ..Switch::default() });
         let mut network = flat(9, settings);
         let end = transfers(&mut network, &incast).into_iter().max().unwrap();
         (end.0 as f64 / 1e3, network.totals(), on_link(&settings, 16_000_000))
     };
-    let (_, lossy, _) = run(None);
+    let (_, lossy, _) = run(RdmaControl::None);
     assert!(lossy.drops > 0 && lossy.losses.retransmits > 0, "{lossy:?}");
     let (end, lossless, expected) = run(pause);
     assert_eq!((lossless.drops, lossless.losses.retransmits), (0, 0), "{lossless:?}");
@@ -65,13 +65,16 @@ fn selective_repeat_sends_less_again() {
     let run = |recovery| {
         let switch = Switch { buffer: Buffer::Port(Bytes(300_000)), ..Switch::default() };
         let window = Bytes(128_000);
-        let settings = rdma(Rdma { recovery, window, dcqcn: None, ..Rdma::default() }, switch);
+        let settings = rdma(
+            Rdma { recovery, window, congestion_control: RdmaControl::None, ..Rdma::default() },
+            switch,
+        );
         let mut network = flat(5, settings);
         let ends = transfers(&mut network, &incast);
         assert!(ends.iter().all(|end| end.0 > 0));
         network.totals()
     };
-    let (back, selective) = (run(Recovery::GoBackN), run(Recovery::Selective));
+    let (back, selective) = (run(RdmaRecovery::GoBackN), run(RdmaRecovery::Selective));
     assert!(back.drops > 0 && selective.drops > 0);
     // Every packet that was dropped is sent again; go-back-N sends what followed it, too.
     assert!(selective.losses.retransmits >= selective.drops, "{selective:?}");
@@ -83,20 +86,23 @@ fn selective_repeat_sends_less_again() {
 /// link about equally.
 #[test]
 fn dcqcn_keeps_the_queue_short_and_shares() {
-    let marking =
-        Some(Marking { from: Bytes(5_000), to: Bytes(200_000), most: Ratio(Ratio::ONE.0 / 100) });
+    let marking = Some(Marking {
+        from: Bytes(5_000),
+        to: Bytes(200_000),
+        probability: Ratio(Ratio::ONE.0 / 100),
+    });
     let incast: Vec<_> = (1..5).map(|src| (src, 0, 50_000_000, 0)).collect();
-    let run = |dcqcn| {
+    let run = |congestion_control| {
         let settings =
-            rdma(Rdma { dcqcn, ..Rdma::default() }, Switch { marking, ..Switch::default() });
+            rdma(Rdma { congestion_control, ..Rdma::default() }, Switch { marking, ..Switch::default() });
         let mut network = flat(5, settings);
         let ends = transfers(&mut network, &incast);
         let first = ends.iter().min().unwrap().0 as f64;
         let last = ends.iter().max().unwrap().0 as f64;
         (network.totals(), first / last, last / 1e3 / on_link(&settings, 200_000_000))
     };
-    let (without, ..) = run(None);
-    let (with, fair, time) = run(Some(Dcqcn::default()));
+    let (without, ..) = run(RdmaControl::None);
+    let (with, fair, time) = run(RdmaControl::Dcqcn);
     assert!(with.marks > 0 && with.longest_queue < without.longest_queue, "{with:?} {without:?}");
     assert!(fair > 0.75, "{fair}");
     assert!((1.0..2.0).contains(&time), "{time}");
@@ -107,8 +113,10 @@ fn dcqcn_keeps_the_queue_short_and_shares() {
 fn a_hot_port_takes_its_part_of_a_shared_buffer() {
     for (alpha, part) in [(1, 0.5), (2, 2.0 / 3.0), (4, 0.8)] {
         let buffer = Buffer::Shared { total: Bytes(1_000_000), alpha: Ratio(alpha * Ratio::ONE.0) };
-        let settings =
-            rdma(Rdma { dcqcn: None, ..Rdma::default() }, Switch { buffer, ..Switch::default() });
+        let settings = rdma(
+            Rdma { congestion_control: RdmaControl::None, ..Rdma::default() },
+            Switch { buffer, ..Switch::default() },
+        );
         let mut network = flat(9, settings);
         let incast: Vec<_> = (1..9).map(|src| (src, 0, 3_000_000, 0)).collect();
         transfers(&mut network, &incast);
@@ -158,9 +166,14 @@ fn sprayed_packets_use_all_spines() {
     };
     let pairs: Vec<_> = (0..4).map(|host| (host, host + 4, 4_000_000, 0)).collect();
     let run = |routing, spraying| {
-        let recovery = Recovery::Selective;
+        let recovery = RdmaRecovery::Selective;
         let settings = rdma(
-            Rdma { dcqcn: None, recovery, reordering: 64, ..Rdma::default() },
+            Rdma {
+                congestion_control: RdmaControl::None,
+                recovery,
+                reordering: 64,
+                ..Rdma::default()
+            },
             Switch::default(),
         );
         let mut network = graph(&fabric, routing, Settings { spraying, ..settings });
@@ -192,7 +205,7 @@ fn a_circle_of_pauses_is_named() {
     };
     let pause = Some(Pause { above: Bytes(6_000), below: Bytes(3_000) });
     let settings = rdma(
-        Rdma { dcqcn: None, ..Rdma::default() },
+        Rdma { congestion_control: RdmaControl::None, ..Rdma::default() },
         Switch { pause, control_first: true, ..Switch::default() },
     );
     let mut network: Packets = graph(&fabric, Routing::Lowest, settings);

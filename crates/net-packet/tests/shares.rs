@@ -3,7 +3,8 @@
 
 use crate::common::{Random, flat, star, transfers};
 use net_packet::{
-    Buffer, Control, Marking, Pause, Rdma, Recovery, Settings, Switch, Tcp, Ties, Transport,
+    Buffer, Marking, Pause, Rdma, RdmaControl, RdmaRecovery, Settings, Switch, Tcp, TcpControl,
+    Ties, Transport,
 };
 use units::{Bytes, Ratio, Span};
 
@@ -29,7 +30,12 @@ fn spread(values: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 fn rdma(recovery: Recovery, switch: Switch) -> Settings {
-    let rdma = Rdma { recovery, dcqcn: None, window: Bytes(250_000), ..Rdma::default() };
+    let rdma = Rdma {
+        recovery,
+        congestion_control: RdmaControl::None,
+        window: Bytes(250_000),
+        ..Rdma::default()
+    };
     Settings { switch, ..Settings::with(Transport::Rdma(rdma)) }
 }
 
@@ -45,7 +51,7 @@ fn buffers() -> [Buffer; 2] {
 fn senders_that_go_back_lose_equally() {
     for (senders, buffer) in [2, 3, 5].into_iter().flat_map(|n| buffers().map(|b| (n, b))) {
         let switch = Switch { buffer, ..Switch::default() };
-        let rdma = Rdma { dcqcn: None, ..Rdma::default() };
+        let rdma = Rdma { congestion_control: RdmaControl::None, ..Rdma::default() };
         let settings = Settings { switch, ..Settings::with(Transport::Rdma(rdma)) };
         let runs = (0..40).map(|seed| incast(senders, 3_000_000, Settings { seed, ..settings }));
         let runs: Vec<_> = runs.collect();
@@ -91,11 +97,15 @@ fn drawn_transport(random: &mut Random) -> Transport {
         ..Tcp::default()
     };
     match random.below(5) {
-        0 => Transport::Rdma(Rdma { dcqcn: None, ..rdma }),
-        1 => Transport::Rdma(Rdma { dcqcn: None, recovery: Recovery::Selective, ..rdma }),
+        0 => Transport::Rdma(Rdma { congestion_control: RdmaControl::None, ..rdma }),
+        1 => Transport::Rdma(Rdma {
+            congestion_control: RdmaControl::None,
+            recovery: RdmaRecovery::Selective,
+            ..rdma
+        }),
         2 => Transport::Rdma(rdma),
         3 => Transport::Tcp(tcp),
-        _ => Transport::Tcp(Tcp { control: Control::Cubic, ..tcp }),
+        _ => Transport::Tcp(Tcp { control: TcpControl::Cubic, ..tcp }),
     }
 }
 
@@ -135,8 +145,10 @@ fn no_sender_is_ahead_over_many_seeds() {
 #[test]
 fn ports_that_share_a_buffer_lose_equally() {
     let tcp = Tcp { rto_min: Span(10_000_000_000), ..Tcp::default() };
-    for transport in [Transport::Rdma(Rdma { dcqcn: None, ..Rdma::default() }), Transport::Tcp(tcp)]
-    {
+    for transport in [
+        Transport::Rdma(Rdma { congestion_control: RdmaControl::None, ..Rdma::default() }),
+        Transport::Tcp(tcp),
+    ] {
         let buffer = Buffer::Shared { total: Bytes(100_000), alpha: Ratio::ONE };
         let switch = Switch { buffer, ..Switch::default() };
         let all: Vec<_> = (2..10).map(|src| (src, src / 6, 300_000, 0)).collect();
@@ -156,7 +168,7 @@ fn paused_senders_end_together() {
     let pause = Pause { above: Bytes(50_000), below: Bytes(40_000) };
     let paused = Switch { pause: Some(pause), ..Switch::default() };
     for senders in [2, 4, 7] {
-        let found = incast(senders, 20_000_000, rdma(Recovery::GoBackN, paused));
+        let found = incast(senders, 20_000_000, rdma(RdmaRecovery::GoBackN, paused));
         assert!(found.iter().all(|found| found.0 == 0), "{found:?}");
         assert!(spread(found.iter().map(|found| found.1)) < 1.01, "{found:?}");
     }
@@ -167,7 +179,7 @@ fn paused_senders_end_together() {
 #[test]
 fn marked_senders_end_together_over_many_seeds() {
     let switch = Switch { marking: Some(Marking::step(Bytes(100_000))), ..Switch::default() };
-    for control in [Control::NewReno, Control::Cubic, Control::Dctcp] {
+    for control in [TcpControl::NewReno, TcpControl::Cubic, TcpControl::Dctcp] {
         let tcp = Tcp { control, ack_delay: Span(1_000_000_000), ..Tcp::default() };
         let settings = Settings { switch, ..Settings::with(Transport::Tcp(tcp)) };
         for senders in [2, 4, 7] {

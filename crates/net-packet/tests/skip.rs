@@ -2,7 +2,9 @@
 
 use crate::common::check::Watch;
 use crate::common::{flat, transfers};
-use net_packet::{Buffer, Control, Marking, Rdma, Settings, Switch, Tcp, Transport};
+use net_packet::{
+    Buffer, Marking, Rdma, RdmaControl, Settings, Switch, Tcp, TcpControl, Transport,
+};
 use units::{Bytes, Ratio, Span, Time};
 
 /// Source, destination, bytes and start, picoseconds.
@@ -27,8 +29,9 @@ fn transports() -> Vec<(&'static str, Settings)> {
     let switch = Switch { buffer: Buffer::Port(Bytes(2_000_000)), ..Switch::default() };
     let marking = Some(Marking::step(Bytes(100_000)));
     let settings = |transport, switch| Settings { mtu: 4096, switch, ..Settings::with(transport) };
-    let dctcp = Tcp { control: Control::Dctcp, ..tcp };
-    let rdma = Rdma { dcqcn: None, window: Bytes(300_000), ..Rdma::default() };
+    let dctcp = Tcp { control: TcpControl::Dctcp, ..tcp };
+    let rdma =
+        Rdma { congestion_control: RdmaControl::None, window: Bytes(300_000), ..Rdma::default() };
     vec![
         ("tcp", settings(Transport::Tcp(tcp), switch)),
         ("dctcp", settings(Transport::Tcp(dctcp), Switch { marking, ..switch })),

@@ -2,7 +2,7 @@
 //! test names: `src/tcp/scenario.rs`.
 
 use crate::common::{graph, link, transfer};
-use net_packet::{Buffer, Control, Marking, Packets, Settings, Switch, Tcp, Totals, Transport};
+use net_packet::{Buffer, Marking, Packets, Settings, Switch, Tcp, TcpControl, Totals, Transport};
 use network::Backend;
 use topology::{GraphFabric, GraphLink, GraphNode, Routing};
 use units::{Bandwidth, Bytes, Span, Time};
@@ -126,7 +126,7 @@ fn dctcp_keeps_the_queue_at_the_threshold() {
     for (senders, threshold) in [(1u32, 40u64), (2, 40), (2, 65), (10, 65)] {
         let switch =
             Switch { marking: Some(Marking::step(Bytes(threshold * WIRE))), ..Switch::default() };
-        let tcp = Tcp { control: Control::Dctcp, ack_every: 1, ..Tcp::default() };
+        let tcp = Tcp { control: TcpControl::Dctcp, ack_every: 1, ..Tcp::default() };
         let mut network = bottleneck(senders, trip, rate, settings(tcp, switch));
         for sender in 0..senders {
             network.start(Time::ZERO, transfer(sender, senders, 1 << 40, sender.into()));

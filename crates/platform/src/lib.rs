@@ -12,11 +12,7 @@ mod platform;
 mod profile;
 pub mod routes_file;
 
-pub use declared::ByDim;
-pub use config::native::network::{
-    Analytical, Deadlock, Flit, FlitAllocator, FlitPipeline, FlitRouter, FlitRouting,
-    FlitSwitching, Flow, FlowWeights, Link, Network, NetworkModel, Packet, Switching, packet,
-};
+pub use config::native::network::{Network, NetworkModel};
 pub use fits::{BAND_PERCENT, Fits};
 pub use platform::{
     Algorithm, Choice, Collectives, CustomAlgorithm, CustomPaths, DimensionOrder, Dispatch,

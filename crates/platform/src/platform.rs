@@ -1,11 +1,11 @@
 //! The platform as the simulator uses it: every choice made, every number in integers. Files become
 //! this in `config/`.
 
-use declared::{ByDim, section, words};
 use crate::config::native::network::Network;
 use crate::library::Library;
 use crate::profile::Profile;
 use collective::custom::Custom;
+use declared::{ByDim, section, words};
 use device::compute::Compute;
 use device::memory::RemoteMemory;
 use graph::CollectiveKind;
@@ -169,9 +169,9 @@ section! {
 
 /// A count, or `unlimited` (0 inside).
 mod limit {
-    use declared::{Setting, Shown};
     use declared::findings::{At, Findings};
     use declared::tree::Value;
+    use declared::{Setting, Shown};
 
     const UNLIMITED: &str = "unlimited";
 

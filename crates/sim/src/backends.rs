@@ -2,20 +2,20 @@
 //!
 //! Here: [`BackendKind`]. A new backend is a variant and its arms here; one of another crate is a
 //! [`Registration`]. A backend can be made and driven without a workload. Not here: the names of
-//! the built-in backends and their settings (`platform::NetworkModel`), settings of packets
-//! (`packet_settings.rs`), what a backend does (`net-*`), the contract (`network`).
+//! the built-in backends (`platform::NetworkModel`), their settings (`net_settings`), what a backend
+//! does (`net-*`), the contract (`network`).
 
 use graph::Problem;
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports, Switching};
 use net_external::{Command, External};
 use net_flit::Flits;
-use net_flow::{FairFlows, Limits, Weights};
-use net_packet::Packets;
+use net_flow::{FairFlows, Limits};
+use net_packet::{Packets, Protocols};
 use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkClasses, LinkCost,
     NetworkSink, Ordered, Stuck, Transfer, Usage,
 };
-use platform::{FlowWeights, NetworkModel, Platform, Profile};
+use platform::{NetworkModel, Platform, Profile};
 use std::fmt;
 use std::str::FromStr;
 use topology::{Fabric, LinkGraph, Routing};
@@ -350,11 +350,9 @@ fn analytical(platform: &Platform) -> Result<Analytical, Problem> {
 fn link(platform: &Platform) -> Result<LinkQueues, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
     let settings = platform.network.link.clone().unwrap_or_default();
-    let switching = match (&platform.profile, settings.switching) {
-        (Profile::Native, platform::Switching::CutThrough) => Switching::CutThrough,
-        (Profile::Native, platform::Switching::StoreAndForward) | (Profile::AstraSim(_), _) => {
-            Switching::StoreAndForward
-        }
+    let switching = match platform.profile {
+        Profile::Native => settings.switching,
+        Profile::AstraSim(_) => Switching::StoreAndForward,
     };
     Ok(LinkQueues::new(links(platform)?, costs(platform), by_link).with_switching(switching))
 }
@@ -373,10 +371,7 @@ fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
         efficiency: settings.efficiency,
         every: settings.rates_every,
         tolerance: (!settings.exact).then_some(settings.tolerance),
-        weights: match settings.weights {
-            FlowWeights::Equal => Weights::Equal,
-            FlowWeights::RoundTrip => Weights::RoundTrip,
-        },
+        weights: settings.weights,
     };
     let routing = platform.fabric.splitting(platform.network.routing);
     let links = links(platform)?.with_routing(routing);
@@ -393,7 +388,7 @@ fn packet(platform: &Platform) -> Result<Packets, Problem> {
         return Err(Problem::new(&platform.name, key, fault.message).help(fault.allowed));
     }
     let links = links(platform)?;
-    let protocols = crate::packet_settings::protocols(&keys, &platform.fabric, &links);
+    let protocols = Protocols::new(&keys, &platform.fabric, &links);
     let packets = Packets::new(links, costs(platform), by_link, protocols);
     Ok(match keys.skip {
         Some(tolerance) => packets.with_skipping(tolerance),
@@ -423,20 +418,33 @@ fn external(platform: &Platform, command: &Command) -> Result<External, Problem>
     ))
 }
 
+/// The settings of [`BackendKind::Flit`] on these links of `platform`.
+fn flit_settings(
+    platform: &Platform,
+    costs: &[LinkCost],
+    links: &LinkGraph,
+) -> Result<net_flit::Settings, Problem> {
+    let keys = platform.network.flit.clone().unwrap_or_default();
+    let table = |file: &str| crate::flit_refusals::table(file, platform, links);
+    net_flit::Settings::new(keys, &platform.fabric, links, costs, table).map_err(|problem| {
+        let file = if problem.file.is_empty() { &platform.name } else { &problem.file };
+        Problem { file: file.clone(), ..problem }
+    })
+}
+
 /// The length of a cycle and the bytes of a flit of [`BackendKind::Flit`] on `platform`.
 ///
 /// # Errors
 /// Settings that do not fit together.
 pub(crate) fn cycle(platform: &Platform) -> Result<(Span, u32), Problem> {
-    let settings =
-        crate::flit_settings::settings(platform, &costs(platform), &one_route(platform)?)?;
-    Ok((settings.cycle, settings.flit))
+    let settings = flit_settings(platform, &costs(platform), &one_route(platform)?)?;
+    Ok((settings.keys.cycle, settings.flit))
 }
 
 fn flit(platform: &Platform) -> Result<Flits, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
     let (costs, links) = (costs(platform), links(platform)?);
-    let settings = crate::flit_settings::settings(platform, &costs, &links)?;
+    let settings = flit_settings(platform, &costs, &links)?;
     Flits::new(&platform.fabric, links.clone(), (costs, by_link), settings)
-        .map_err(|refusal| crate::flit_settings::problem(platform, &links, refusal))
+        .map_err(|refusal| crate::flit_refusals::problem(platform, &links, refusal))
 }

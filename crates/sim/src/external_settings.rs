@@ -4,8 +4,9 @@
 //! their unit in the key, as `armillary platform show --json` has them. Not here: links and routes,
 //! which are messages of their own (`net_external`).
 
+use declared::ByDim;
+use platform::Platform;
 use platform::config::native;
-use platform::{ByDim, Platform};
 use serde_json::Value;
 use std::fmt::Write;
 

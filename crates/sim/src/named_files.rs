@@ -2,8 +2,9 @@
 
 use crate::backends;
 use graph::Problem;
+use net_settings::flit::FlitRouting;
 use platform::custom_files::{self, Findings};
-use platform::{FlitRouting, Platform, routes_file};
+use platform::{Platform, routes_file};
 
 /// Problems of a platform's algorithms and of its table of routes, whatever a workload calls, and
 /// what is not known of them.
@@ -15,7 +16,7 @@ pub fn findings(platform: &Platform) -> Findings {
 
 fn routes(platform: &Platform) -> Result<(), Vec<Problem>> {
     let routing = platform.network.flit.as_ref().map(|flit| &flit.routing);
-    let Some(FlitRouting::Table { file }) = routing else { return Ok(()) };
+    let Some(FlitRouting::Table(file)) = routing else { return Ok(()) };
     let links = backends::one_route(platform).map_err(|problem| vec![problem])?;
     routes_file::read(file, &platform.fabric, &links).map(drop)
 }

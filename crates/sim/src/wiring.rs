@@ -1,5 +1,4 @@
-//! Every node and cable of a network, for those who draw it with a program of their own, and the
-//! kinds of links.
+//! Every node and cable of a network, for those who draw it with a program of their own.
 
 use crate::names;
 use serde_json::{Value, json};
@@ -21,7 +20,7 @@ pub fn wiring_json(fabric: &Fabric, most: u32) -> Option<String> {
         for node in [link.from, link.to].into_iter().filter(|&node| node >= links.npus()) {
             tiers[node as usize] = link.dim + 1;
         }
-        let sort = sort(fabric, &links, id);
+        let sort = links.kind(fabric, id);
         let (a, b) = (link.from.min(link.to), link.from.max(link.to));
         let both = cables.entry((a, b, link.bandwidth.0, link.latency.0, sort)).or_default();
         *(if link.from == a { &mut both.0 } else { &mut both.1 }) += 1;
@@ -43,19 +42,6 @@ pub fn wiring_json(fabric: &Fabric, most: u32) -> Option<String> {
     };
     let cables: Vec<Value> = cables.iter().map(cable).collect();
     Some(json!({"nodes": nodes, "cables": cables}).to_string())
-}
-
-/// The place of a link's kind: on stacks its dimension.
-fn sort(fabric: &Fabric, links: &LinkGraph, link: u32) -> u32 {
-    match fabric {
-        Fabric::Stacked(_) => links.dim(link),
-        Fabric::Graph(graph) => graph.links[link as usize].kind,
-    }
-}
-
-/// The kind of each link, as settings by kind of link count them.
-pub(crate) fn kinds(fabric: &Fabric, links: &LinkGraph) -> Vec<u16> {
-    (0..links.len()).map(|link| sort(fabric, links, link) as u16).collect()
 }
 
 /// The word for a kind of links: on stacks the dimension, on graphs nothing where all are alike.

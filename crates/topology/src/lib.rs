@@ -24,6 +24,7 @@ mod notation;
 mod reach;
 mod recipe;
 mod routing;
+mod routing_key;
 mod shared;
 mod sketch;
 mod split;

@@ -129,6 +129,19 @@ impl LinkGraph {
         }
     }
 
+    /// The kind of a link, as [`Fabric::kinds_of_links`] counts them: on stacks its dimension.
+    pub fn kind(&self, fabric: &Fabric, link: u32) -> u32 {
+        match fabric {
+            Fabric::Stacked(_) => self.dim(link),
+            Fabric::Graph(graph) => graph.links[link as usize].kind,
+        }
+    }
+
+    /// The kind of each link.
+    pub fn kinds(&self, fabric: &Fabric) -> Vec<u16> {
+        (0..self.len()).map(|link| self.kind(fabric, link) as u16).collect()
+    }
+
     /// The link with this id, which must be below `len()`.
     pub fn link(&self, link: u32) -> Link {
         match &self.kind {

@@ -24,6 +24,7 @@ mod valiant;
 use crate::fabric::{CYCLE, Channel, End, Fabric};
 use crate::report::{Arrival, Blocked};
 use crate::virtual_network_usage::Use;
+use net_settings::flit::{Deadlock, FlitRouter};
 use network::{
     Alike, Backend, BlockedPort, Delivery, FlitLinkUsage, Footprint, LinkCost, LinkEnds, LinkUsage,
     NetworkSink, Sending, Stuck, Transfer, Usage,
@@ -32,7 +33,7 @@ use plan_request::Wish;
 use routers::{Routers, of_garnet, of_textbook};
 use routes::{Lanes, Routes};
 pub use routing_choice::{Course, Hop, Refusal, Table};
-pub use settings::{PacketsByKind, Router, Settings};
+pub use settings::{PacketsByKind, Settings};
 use std::sync::Arc;
 use topology::LinkGraph;
 use units::{Span, Time};
@@ -129,8 +130,8 @@ impl Flits {
             fabric,
             links: &graph,
             course: &settings.course,
-            classes: settings.classes,
-            may_lock_up: settings.may_lock_up,
+            classes: settings.keys.classes.map(|classes| classes as u16),
+            may_lock_up: settings.keys.deadlock == Deadlock::Allow,
         };
         let (routes, classes) = Routes::new(&wish, graph.clone())?;
         let cost = |link: u32| costs[if by_link { link } else { graph.dim(link) } as usize];
@@ -140,16 +141,14 @@ impl Flits {
             .collect();
         let cycles = |link: u32| {
             let latency = cost(link).transit(1, 0).0;
-            u32::try_from(latency.div_ceil(settings.cycle.0)).unwrap_or(u32::MAX).max(1)
+            u32::try_from(latency.div_ceil(settings.keys.cycle.0)).unwrap_or(u32::MAX).max(1)
         };
         let (flits, ejections) = build((&graph, &routes.lanes), classes, &occupancies, cycles);
         let has_own_ports = most_lanes(&flits) <= LANES / u32::from(classes);
         let routes = routes.with_ejections(ejections);
-        let network = match settings.router {
-            Router::Garnet { latency } => of_garnet(&flits, (latency, classes), &settings, routes),
-            Router::InputQueued(router) => {
-                of_textbook(&flits, (router, classes), &settings, routes)
-            }
+        let network = match settings.keys.router {
+            FlitRouter::Garnet => of_garnet(&flits, classes, &settings, routes),
+            FlitRouter::InputQueued => of_textbook(&flits, classes, &settings, routes),
         };
         let network = network.map_err(Refusal::Setting)?;
         let dims = if by_link { 1 } else { costs.len() };
@@ -198,7 +197,7 @@ impl Flits {
     }
 
     fn time(&self, cycle: u64) -> Time {
-        Time(cycle * self.settings.cycle.0)
+        Time(cycle * self.settings.keys.cycle.0)
     }
 
     /// Number of an open transfer in the network.
@@ -293,7 +292,7 @@ impl Flits {
         if self.sink.is_none() {
             return;
         }
-        let cycle = self.settings.cycle.0;
+        let cycle = self.settings.keys.cycle.0;
         let cycles = now - self.reported.cycle;
         let (since, now) = (Time(self.reported.cycle * cycle), Time(now * cycle));
         let (mut all, mut waits, mut holds): (Vec<Sending>, _, _) = Default::default();
@@ -364,7 +363,7 @@ impl Flits {
 
 /// How long a link sends this number of flits.
 fn busy(occupancy: u64, settings: &Settings, flits: u64) -> Span {
-    let parts = u128::from(flits) * u128::from(occupancy) * u128::from(settings.cycle.0);
+    let parts = u128::from(flits) * u128::from(occupancy) * u128::from(settings.keys.cycle.0);
     Span(u64::try_from(parts / u128::from(CYCLE)).unwrap_or(u64::MAX))
 }
 
@@ -374,7 +373,7 @@ fn occupancy(cost: &LinkCost, parallel: u32, settings: &Settings) -> u64 {
     let all = cost.occupancy(u64::from(settings.flit) * MANY).0;
     let many = u128::from(all) * u128::from(parallel);
     let parts =
-        (many * u128::from(CYCLE)).div_ceil(u128::from(settings.cycle.0) * u128::from(MANY));
+        (many * u128::from(CYCLE)).div_ceil(u128::from(settings.keys.cycle.0) * u128::from(MANY));
     u64::try_from(parts).unwrap_or(u64::MAX).max(CYCLE)
 }
 
@@ -440,7 +439,7 @@ impl Backend for Flits {
             sink.starts(now, &transfer);
         }
         self.count(src, dst, u128::from(bytes) * u128::from(weight));
-        let cycle = now.0.div_ceil(self.settings.cycle.0).max(self.network.now());
+        let cycle = now.0.div_ceil(self.settings.keys.cycle.0).max(self.network.now());
         let cards = self.network.routing().cards(src, dst, bytes);
         let cuts = self.cuts(src, dst);
         if cards.is_empty() {
@@ -464,7 +463,7 @@ impl Backend for Flits {
     }
 
     fn advance(&mut self, until: Time, finished: &mut Vec<Delivery>) {
-        let (last, before) = (until.0 / self.settings.cycle.0, finished.len());
+        let (last, before) = (until.0 / self.settings.keys.cycle.0, finished.len());
         for _ in 0..CYCLES_AT_ONCE {
             if finished.len() > before || self.network.under_way() == 0 {
                 break;
@@ -493,7 +492,7 @@ impl Backend for Flits {
     }
 
     fn usage(&self, _: Time) -> Usage {
-        let cycle = self.settings.cycle;
+        let cycle = self.settings.keys.cycle;
         let links =
             usage_report::links(&self.graph, &self.network, cycle, |link, n| self.busy(link, n));
         let usage = |link: &FlitLinkUsage| LinkUsage {
@@ -527,9 +526,9 @@ impl Backend for Flits {
     fn footprint(&self) -> Footprint {
         let (channels, buffers) = self.network.channels();
         // Only textbook routers keep a list of the flits of each buffer.
-        let buffers = match self.settings.router {
-            Router::Garnet { .. } => 0,
-            Router::InputQueued(_) => buffers,
+        let buffers = match self.settings.keys.router {
+            FlitRouter::Garnet => 0,
+            FlitRouter::InputQueued => buffers,
         };
         let slots = 2 * u64::from(channels);
         Footprint {

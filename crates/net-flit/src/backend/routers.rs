@@ -9,6 +9,7 @@ use crate::input_queued::{self, InputQueued};
 use crate::refused::Refused;
 use crate::report::{Arrival, Blocked};
 use crate::virtual_network_usage::Use;
+use net_settings::flit::{Deadlock, FlitSwitching};
 
 /// Routers from which on another thread pays.
 const ROUTERS: u32 = 2048;
@@ -144,24 +145,26 @@ impl Routers {
 /// A network of Garnet's routers.
 pub(super) fn of_garnet(
     fabric: &Fabric,
-    (latency, classes): (u32, u16),
+    classes: u16,
     settings: &Settings,
     routes: Routes,
 ) -> Result<Routers, Refused> {
+    let keys = &settings.keys;
+    let latency = keys.router_latency;
     let fill = || one_each(fabric, settings, latency.into()).min(4096) as u32;
     let router = garnet::Settings {
         vnets: classes,
-        vcs_per_vnet: settings.virtual_channels.unwrap_or_else(fill),
-        buffers_per_vc: settings.buffers.unwrap_or(settings.packet / settings.flit),
+        vcs_per_vnet: keys.virtual_channels.unwrap_or_else(fill),
+        buffers_per_vc: keys.buffer.unwrap_or(settings.packet / settings.flit),
         router_latency: latency,
         interleaves: false,
-        ordered: settings.ordered,
+        ordered: keys.ordered,
     };
-    let threads = match settings.threads {
+    let threads = match keys.threads {
         // Ways over nodes at random are found where packets are.
         _ if matches!(settings.course, Course::Valiant { .. }) => 1,
-        _ if settings.may_lock_up => 1,
-        Some(threads) => threads,
+        _ if keys.deadlock == Deadlock::Allow => 1,
+        Some(threads) => threads as u16,
         None => side_by_side(fabric.routers),
     };
     Whole::new(fabric, router, routes, threads).map(Garnet)
@@ -170,34 +173,36 @@ pub(super) fn of_garnet(
 /// A network of the textbook's routers.
 pub(super) fn of_textbook(
     fabric: &Fabric,
-    (router, classes): (input_queued::Settings, u16),
+    classes: u16,
     settings: &Settings,
     routes: Routes,
 ) -> Result<Routers, Refused> {
+    let keys = &settings.keys;
+    let pipeline = keys.pipeline.unwrap_or_default();
     let classes = u32::from(classes);
     let is_adaptive = matches!(settings.course, Course::Adaptive);
     let allowed = "router: garnet, or another routing";
     Refused::unless(!is_adaptive, "routing", "adaptive with router: input_queued", allowed)?;
-    let threads = settings.threads.unwrap_or(1);
+    let threads = keys.threads.unwrap_or(1);
     Refused::unless(threads == 1, "threads", threads, "1 with router: input_queued")?;
     let stages = [
-        router.routing,
-        router.channel_allocation,
-        router.switch_allocation,
-        router.traversal,
-        router.credit_processing,
+        pipeline.route_computation,
+        pipeline.channel_allocation,
+        pipeline.switch_allocation,
+        pipeline.switch_traversal,
+        pipeline.credit_processing,
     ];
     let stages = stages.into_iter().map(u64::from).sum();
-    let each = match settings.virtual_channels {
+    let each = match keys.virtual_channels {
         Some(each) => each,
-        None if settings.ordered => 1,
-        None if router.waits_for_tail_credit => {
+        None if keys.ordered => 1,
+        None if pipeline.waits_for_tail_credit => {
             one_each(fabric, settings, stages).min(u64::from(MOST / classes)) as u32
         }
         None => EACH.min(MOST / classes),
     };
     let allowed = "1 with ordered: true and router: input_queued";
-    Refused::unless(!settings.ordered || each == 1, "virtual_channels", each, allowed)?;
+    Refused::unless(!keys.ordered || each == 1, "virtual_channels", each, allowed)?;
     let fits = each.checked_mul(classes).is_some_and(|vcs| vcs <= MOST);
     let allowed = "at most 64 of all classes with router: input_queued";
     Refused::unless(fits, "virtual_channels", format!("{each} of {classes} classes"), allowed)?;
@@ -212,8 +217,9 @@ pub(super) fn of_textbook(
     };
     let router = input_queued::Settings {
         vcs: each * classes,
-        buffers_per_vc: settings.buffers.unwrap_or_else(fill),
-        ..router
+        buffers_per_vc: keys.buffer.unwrap_or_else(fill),
+        pipeline,
+        cut_through: keys.switching == FlitSwitching::CutThrough,
     };
     let network = InputQueued::new(fabric, router, routes)?;
     Ok(Textbook(Box::new(network)))

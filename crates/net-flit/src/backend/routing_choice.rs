@@ -1,32 +1,11 @@
 //! How packets are routed, and why a network cannot carry them so.
 
 use crate::refused::Refused;
+use net_settings::flit::FlitRouting;
 use std::sync::Arc;
 
 /// How packets are routed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Course {
-    /// By the routes of the topology.
-    #[default]
-    Topology,
-    /// One dimension after the other: on a stack the routes of the topology, on a graph minimal
-    /// routes that take links of the lowest kind first.
-    DimensionOrder,
-    /// Towards a root as far as need be, then away from it (up*/down*: Schroeder and others,
-    /// "Autonet", IEEE Journal on Selected Areas in Communications 9, 1991).
-    UpDown,
-    /// To a node at random, then to the destination (Valiant and Brebner, "Universal schemes for
-    /// parallel communication", STOC 1981).
-    Valiant {
-        /// Changes which nodes.
-        seed: u64,
-    },
-    /// Every minimal way, the one with the fewest flits before it first, and deterministic routes as
-    /// the last resort (Duato, IEEE Transactions on Parallel and Distributed Systems 4, 1993).
-    Adaptive,
-    /// Routes by a table.
-    Table(Arc<Table>),
-}
+pub type Course = FlitRouting<Arc<Table>>;
 
 /// The next link at each node for each NPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

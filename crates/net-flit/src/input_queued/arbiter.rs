@@ -1,22 +1,7 @@
 //! Arbiters: which of several requests is served (Dally and Towles, "Principles and Practices of
 //! Interconnection Networks", 2004, chapter 18).
 
-/// How virtual channels and the switch are allocated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Allocator {
-    /// iSLIP: outputs grant, inputs accept, both in turn (McKeown, "The iSLIP Scheduling Algorithm
-    /// for Input-Queued Switches", 1999).
-    #[default]
-    Islip,
-    /// Separable, inputs first: each input picks a request, then each output an input, both in turn
-    /// (section 19.3).
-    RoundRobin,
-    /// The same, but outputs take the input that they have served least recently: a matrix arbiter
-    /// (section 18.5).
-    Matrix,
-    /// The same, but both take the packet that was created first.
-    Age,
-}
+use net_settings::flit::Allocator;
 
 /// A request of an arbiter.
 #[derive(Clone, Copy, Debug)]
@@ -31,23 +16,21 @@ pub(super) struct Request {
     pub served: u64,
 }
 
-impl Allocator {
-    /// The request that is served; `turn` is where a round begins.
-    pub(super) fn pick(
-        self,
-        requests: impl Iterator<Item = Request>,
-        turn: u32,
-    ) -> Option<Request> {
-        requests.min_by_key(|request| {
-            let Request { index, is_guess, created, served } = *request;
-            let first = match self {
-                Allocator::Islip | Allocator::RoundRobin => u64::from(index < turn),
-                Allocator::Matrix => served,
-                Allocator::Age => created,
-            };
-            (is_guess, first, index)
-        })
-    }
+/// The request that is served; `turn` is where a round begins.
+pub(super) fn pick(
+    allocator: Allocator,
+    requests: impl Iterator<Item = Request>,
+    turn: u32,
+) -> Option<Request> {
+    requests.min_by_key(|request| {
+        let Request { index, is_guess, created, served } = *request;
+        let first = match allocator {
+            Allocator::Islip | Allocator::RoundRobin => u64::from(index < turn),
+            Allocator::Matrix => served,
+            Allocator::Age => created,
+        };
+        (is_guess, first, index)
+    })
 }
 
 #[cfg(test)]
@@ -91,7 +74,7 @@ mod tests {
                 served: served[index as usize],
             };
             let requests = (0..6).filter(|index| asks >> index & 1 == 1).map(request);
-            let ours = Allocator::Matrix.pick(requests, 0).expect("one asks").index;
+            let ours = pick(Allocator::Matrix, requests, 0).expect("one asks").index;
             assert_eq!(ours as usize, circuit.serve(asks), "cycle {cycle}: {asks:06b}");
             served[ours as usize] = cycle;
         }
@@ -100,7 +83,7 @@ mod tests {
     #[test]
     fn a_round_serves_all_in_turn_and_guesses_last() {
         let request = |index| Request { index, is_guess: index == 1, created: 0, served: 0 };
-        let pick = |turn| Allocator::RoundRobin.pick([0, 1, 3].map(request).into_iter(), turn);
+        let pick = |turn| pick(Allocator::RoundRobin, [0, 1, 3].map(request).into_iter(), turn);
         let found: Vec<u32> = (0..5).filter_map(|turn| Some(pick(turn)?.index)).collect();
         assert_eq!(found, [0, 3, 3, 3, 0]);
     }

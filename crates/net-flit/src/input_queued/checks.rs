@@ -14,25 +14,26 @@ const CYCLES: u32 = 1 << 20;
 
 /// Settings in range.
 pub(super) fn settings(settings: &Settings) -> Result<(), Refused> {
-    let Settings { vcs, buffers_per_vc, iterations, .. } = *settings;
+    let Settings { vcs, buffers_per_vc, pipeline, .. } = *settings;
     Refused::unless((1..=MOST).contains(&vcs), "virtual channels", vcs, "1 to 64")?;
     let fits = (1..=DEPTH).contains(&buffers_per_vc);
     Refused::unless(fits, "flits of a virtual channel", buffers_per_vc, "1 to 65,535")?;
+    let iterations = pipeline.iterations;
     Refused::unless(iterations > 0, "iterations of allocation", iterations, "at least 1")?;
     let stages = [
-        ("cycles of channel allocation", settings.channel_allocation, 1),
-        ("cycles of switch allocation", settings.switch_allocation, 1),
-        ("cycles of routing", settings.routing, 0),
-        ("cycles of switch traversal", settings.traversal, 0),
-        ("cycles of credit processing", settings.credit_processing, 0),
+        ("cycles of channel allocation", pipeline.channel_allocation, 1),
+        ("cycles of switch allocation", pipeline.switch_allocation, 1),
+        ("cycles of routing", pipeline.route_computation, 0),
+        ("cycles of switch traversal", pipeline.switch_traversal, 0),
+        ("cycles of credit processing", pipeline.credit_processing, 0),
     ];
     for (name, cycles, least) in stages {
         let allowed = if least > 0 { "1 to 1,048,576" } else { "0 to 1,048,576" };
         Refused::unless((least..=CYCLES).contains(&cycles), name, cycles, allowed)?;
     }
-    let slow = settings.channel_allocation.max(settings.switch_allocation);
+    let slow = pipeline.channel_allocation.max(pipeline.switch_allocation);
     let allowed = "1 with speculation";
-    Refused::unless(!settings.speculative || slow == 1, "cycles of allocation", slow, allowed)
+    Refused::unless(!pipeline.speculation || slow == 1, "cycles of allocation", slow, allowed)
 }
 
 /// Channels with the same virtual networks, nodes with a link at least, and routers of at most 64
@@ -74,7 +75,7 @@ pub(super) fn fabric(fabric: &Fabric, settings: &Settings) -> Result<(), Refused
     let slots = fabric.channels.len() as u64 * u64::from(settings.vcs.next_power_of_two());
     let room = slots * u64::from(settings.buffers_per_vc);
     Refused::unless(room <= ROOM, "flits of all buffers", room, "at most 268,435,456")?;
-    if settings.allocator == Allocator::Matrix {
+    if settings.pipeline.allocator == Allocator::Matrix {
         let pairs = slots * 64 * u64::from(settings.vcs);
         Refused::unless(pairs <= ROOM, "pairs of matrix arbiters", pairs, "at most 268,435,456")?;
     }

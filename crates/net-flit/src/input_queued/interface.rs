@@ -25,7 +25,7 @@ impl<R: Routing> InputQueued<R> {
         let last = link.left == 0;
         if last {
             up.owner = NONE;
-            if !self.settings.waits_for_tail_credit {
+            if !self.settings.pipeline.waits_for_tail_credit {
                 self.state.free[channel as usize] |= 1 << vc;
             }
         }

@@ -25,7 +25,7 @@ use crate::queue::Waiting;
 use crate::refused::Refused;
 pub use crate::report::{Arrival, Blocked};
 use crate::virtual_network_usage::Use;
-pub use arbiter::Allocator;
+pub use net_settings::flit::{Allocator, Pipeline};
 use state::{NODE, NONE, Record, Stage, State, Up, Vc};
 
 /// The settings of the router. Delays in cycles.
@@ -35,24 +35,8 @@ pub struct Settings {
     pub vcs: u32,
     /// Flits that each holds, 1 to 65,535.
     pub buffers_per_vc: u32,
-    /// Computation of routes; 0 with lookahead.
-    pub routing: u32,
-    /// Allocation of virtual channels, at least 1.
-    pub channel_allocation: u32,
-    /// Allocation of the switch, at least 1.
-    pub switch_allocation: u32,
-    /// Traversal of the switch.
-    pub traversal: u32,
-    /// From the arrival of a credit at a router until it counts.
-    pub credit_processing: u32,
-    /// Whether heads ask for the switch together with a virtual channel.
-    pub speculative: bool,
-    /// Whether a virtual channel is free only when all of its flits have left the other end.
-    pub waits_for_tail_credit: bool,
-    /// How virtual channels and the switch are allocated.
-    pub allocator: Allocator,
-    /// Iterations of iSLIP.
-    pub iterations: u32,
+    /// Stages and allocators.
+    pub pipeline: Pipeline,
     /// Virtual cut-through: a head gets a virtual channel only if that has room for its whole packet
     /// (Kermani and Kleinrock, Computer Networks 3, 1979). Otherwise wormhole: for one flit. Packets
     /// that are longer than a buffer do not leave their source then.
@@ -62,31 +46,20 @@ pub struct Settings {
 impl Default for Settings {
     /// A router of four cycles.
     fn default() -> Settings {
-        Settings {
-            vcs: 4,
-            buffers_per_vc: 8,
-            routing: 1,
-            channel_allocation: 1,
-            switch_allocation: 1,
-            traversal: 1,
-            credit_processing: 0,
-            speculative: false,
-            waits_for_tail_credit: false,
-            allocator: Allocator::Islip,
-            iterations: 1,
-            cut_through: false,
-        }
+        let pipeline = Pipeline::default();
+        Settings { vcs: 4, buffers_per_vc: 8, pipeline, cut_through: false }
     }
 }
 
 impl Settings {
     /// Whether [`simple`] allocates.
     fn is_simple(&self) -> bool {
-        let cycles = (self.channel_allocation, self.switch_allocation);
-        self.allocator == Allocator::Islip
-            && self.iterations == 1
+        let Pipeline { allocator, iterations, speculation, .. } = self.pipeline;
+        let cycles = (self.pipeline.channel_allocation, self.pipeline.switch_allocation);
+        allocator == Allocator::Islip
+            && iterations == 1
             && cycles == (1, 1)
-            && !self.speculative
+            && !speculation
             && !self.cut_through
     }
 }
@@ -162,17 +135,17 @@ impl<R: Routing> InputQueued<R> {
             free_packets: Vec::new(),
             under_way: 0,
             traversals: 0,
-            before_channel: u64::from(settings.routing),
+            before_channel: u64::from(settings.pipeline.route_computation),
             served: separable::Served::new(
-                settings.allocator,
+                settings.pipeline.allocator,
                 state.vcs.len(),
                 state.outs.len(),
                 state.shift,
             ),
             is_simple: settings.is_simple(),
-            awaits_credits: settings.speculative
+            awaits_credits: settings.pipeline.speculation
                 || settings.cut_through
-                || settings.waits_for_tail_credit,
+                || settings.pipeline.waits_for_tail_credit,
             scratch: Some(Box::new(router::Scratch::default())),
             state,
             checker: None,
@@ -490,9 +463,9 @@ impl<R: Routing> InputQueued<R> {
             return;
         }
         let (channel, vc) = self.state.place(slot);
-        let Settings { buffers_per_vc, waits_for_tail_credit, .. } = self.settings;
+        let Settings { buffers_per_vc, pipeline, .. } = self.settings;
         let is_free = owner == NONE && u32::from(credits) == buffers_per_vc;
-        if waits_for_tail_credit && is_free {
+        if pipeline.waits_for_tail_credit && is_free {
             self.state.free[channel as usize] |= 1 << vc;
         }
         let from = self.state.sources[channel as usize].from;

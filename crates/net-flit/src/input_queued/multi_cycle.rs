@@ -37,7 +37,7 @@ impl<R: Routing> InputQueued<R> {
 
     /// Those that have asked for the switch rest.
     pub(super) fn rest(&mut self, router: &Router, scratch: &mut Scratch) {
-        let cycle = self.now + u64::from(self.settings.switch_allocation);
+        let cycle = self.now + u64::from(self.settings.pipeline.switch_allocation);
         for slot in scratch.asking.drain(..) {
             let (channel, vc) = self.state.place(slot);
             let sink = self.state.sinks[channel as usize];
@@ -53,7 +53,7 @@ impl<R: Routing> InputQueued<R> {
     /// Whether a virtual channel has asked for the switch and does not know what came of it.
     #[inline]
     pub(super) fn rests(&self, slot: u32) -> bool {
-        if self.settings.switch_allocation == 1 {
+        if self.settings.pipeline.switch_allocation == 1 {
             return false;
         }
         let (input, vc) = (self.state.vcs[slot as usize].input, self.state.place(slot).1);
@@ -83,7 +83,7 @@ impl<R: Routing> InputQueued<R> {
     /// Heads that have asked for a virtual channel know what came of it later. Those that found none
     /// to ask for wait for one.
     pub(super) fn defer(&mut self, router: &Router, scratch: &mut Scratch) {
-        let cycle = self.now + u64::from(self.settings.channel_allocation);
+        let cycle = self.now + u64::from(self.settings.pipeline.channel_allocation);
         for want in scratch.wants.drain(..) {
             let (channel, vc) = self.state.place(want.slot);
             let sink = self.state.sinks[channel as usize];
@@ -92,7 +92,7 @@ impl<R: Routing> InputQueued<R> {
             let none = u64::from(input.wants == 0);
             self.state.routers[router.number as usize].wanting &= !(none << sink.place);
             if want.taken.is_none() {
-                self.loses(want.slot, self.settings.channel_allocation);
+                self.loses(want.slot, self.settings.pipeline.channel_allocation);
             }
             let what = want.taken.map_or(CHANNEL, |vc| TAKE | vc);
             self.event(cycle, want.slot << 2 | super::LATER, what);
@@ -106,18 +106,18 @@ impl<R: Routing> InputQueued<R> {
         if is_free && (!self.settings.cut_through || self.roomy(down) >> vc & 1 == 1) {
             let router = self.state.sinks[self.state.place(slot).0 as usize].router;
             let down = &mut self.state.vcs[slot as usize].down;
-            down.since = down.since.wrapping_add(self.settings.channel_allocation);
+            down.since = down.since.wrapping_add(self.settings.pipeline.channel_allocation);
             self.occupy(router as usize, slot, vc, self.now);
             self.busy_routers[router as usize / 64] |= 1 << (router % 64);
         } else {
-            self.loses(slot, self.settings.channel_allocation);
+            self.loses(slot, self.settings.pipeline.channel_allocation);
             self.ask(slot);
         }
     }
 
     /// A packet gives the virtual channel of a slot back after the allocation of its last flit.
     pub(super) fn release_later(&mut self, slot: u32) {
-        let cycle = self.now + u64::from(self.settings.switch_allocation);
+        let cycle = self.now + u64::from(self.settings.pipeline.switch_allocation);
         self.event(cycle, slot << 2 | super::LATER, RELEASE);
     }
 
@@ -126,7 +126,7 @@ impl<R: Routing> InputQueued<R> {
         let up = &mut self.state.vcs[slot as usize].up;
         up.owner = NONE;
         let all_back = u32::from(up.credits) == self.settings.buffers_per_vc;
-        if !self.settings.waits_for_tail_credit || all_back {
+        if !self.settings.pipeline.waits_for_tail_credit || all_back {
             self.state.free[channel as usize] |= 1 << vc;
         }
         let router = self.state.sources[channel as usize].from;

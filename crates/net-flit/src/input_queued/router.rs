@@ -85,13 +85,13 @@ impl<R: Routing> InputQueued<R> {
     /// whether a flit has crossed.
     fn allocate_fully(&mut self, router: &Router, scratch: &mut Scratch) -> (bool, bool) {
         self.collect(router, scratch);
-        let is_slow = self.settings.switch_allocation > 1;
+        let is_slow = self.settings.pipeline.switch_allocation > 1;
         if is_slow {
             self.note(router, scratch);
         }
-        if self.settings.allocator == Allocator::Islip {
+        if self.settings.pipeline.allocator == Allocator::Islip {
             let mut outputs = self.name(router, scratch);
-            if self.settings.speculative {
+            if self.settings.pipeline.speculation {
                 outputs |= self.guess(router, scratch);
             }
             self.assign(router, scratch);
@@ -100,12 +100,12 @@ impl<R: Routing> InputQueued<R> {
             self.switch_separable(router, scratch);
             self.assign_separable(router, scratch);
         }
-        if self.settings.channel_allocation > 1 {
+        if self.settings.pipeline.channel_allocation > 1 {
             self.defer(router, scratch);
         }
         let mut left = false;
         // A guess that is right takes no cycle more.
-        let since = self.now + u64::from(!self.settings.speculative);
+        let since = self.now + u64::from(!self.settings.pipeline.speculation);
         for want in scratch.wants.drain(..) {
             left |= want.taken.is_none();
             self.settle(router, &want, since);
@@ -194,7 +194,7 @@ impl<R: Routing> InputQueued<R> {
 
     /// Gives virtual channels of outputs that several packets want.
     fn contend(&mut self, router: &Router, scratch: &mut Scratch) {
-        for iteration in 0..self.settings.iterations {
+        for iteration in 0..self.settings.pipeline.iterations {
             let (mut outputs, mut any) = (scratch.shared, false);
             while outputs != 0 {
                 any |= self.grant(router, scratch, outputs.trailing_zeros());
@@ -333,7 +333,7 @@ impl<R: Routing> InputQueued<R> {
     #[inline]
     fn switch(&mut self, router: &Router, outputs: u64, scratch: &mut Scratch) {
         let (mut free_outputs, mut free_inputs) = (outputs, u64::MAX);
-        for iteration in 0..self.settings.iterations {
+        for iteration in 0..self.settings.pipeline.iterations {
             let mut bits = free_outputs;
             let mut inputs = 0u64;
             while bits != 0 {
@@ -484,10 +484,10 @@ impl<R: Routing> InputQueued<R> {
                 at.moving &= !(u64::from(input.able == 0) << place);
             }
         }
-        let is_slow = self.settings.switch_allocation > 1;
+        let is_slow = self.settings.pipeline.switch_allocation > 1;
         if last && !is_slow {
             up.owner = NONE;
-            if !self.settings.waits_for_tail_credit {
+            if !self.settings.pipeline.waits_for_tail_credit {
                 self.state.free[out as usize] |= 1 << out_vc;
             }
         }

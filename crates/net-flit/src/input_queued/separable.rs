@@ -1,10 +1,10 @@
 //! Separable allocation, inputs first: each input picks one request, each output one input. Rounds
 //! move past those that are served.
 
-use super::InputQueued;
-use super::arbiter::{Allocator, Request};
+use super::arbiter::{Request, pick};
 use super::router::Scratch;
 use super::state::Router;
+use super::{Allocator, InputQueued};
 use crate::bits::first_from;
 use crate::fabric::Routing;
 
@@ -72,7 +72,8 @@ impl<R: Routing> InputQueued<R> {
                 served: *self.served.channels.get(index(out, want.index)).unwrap_or(&0),
             });
             let turn = self.state.vcs[out as usize].up.turn.into();
-            let winner = self.settings.allocator.pick(requests, turn).map(|request| request.index);
+            let winner =
+                pick(self.settings.pipeline.allocator, requests, turn).map(|request| request.index);
             for want in wants.iter_mut().filter(|want| (want.base, want.granted) == (base, vc)) {
                 want.granted = 0;
                 if Some(want.index) == winner {
@@ -92,7 +93,8 @@ impl<R: Routing> InputQueued<R> {
     /// Pairs inputs and outputs.
     pub(super) fn switch_separable(&mut self, router: &Router, scratch: &mut Scratch) {
         let mut choices = std::mem::take(&mut scratch.choices);
-        let mut places = router.moving | if self.settings.speculative { router.wanting } else { 0 };
+        let mut places =
+            router.moving | if self.settings.pipeline.speculation { router.wanting } else { 0 };
         while places != 0 {
             let place = places.trailing_zeros();
             places &= places - 1;
@@ -116,7 +118,8 @@ impl<R: Routing> InputQueued<R> {
                 }
             });
             let turn = self.state.outs[number].turn;
-            let Some(Request { index: place, .. }) = self.settings.allocator.pick(requests, turn)
+            let Some(Request { index: place, .. }) =
+                pick(self.settings.pipeline.allocator, requests, turn)
             else {
                 continue;
             };
@@ -156,11 +159,11 @@ impl<R: Routing> InputQueued<R> {
             served: 0,
         });
         // The virtual channels of an input take turns also where outputs are matrices.
-        let kind = match self.settings.allocator {
+        let kind = match self.settings.pipeline.allocator {
             Allocator::Age => Allocator::Age,
             _ => Allocator::RoundRobin,
         };
-        let vc = kind.pick(requests, input.turn.into())?.index;
+        let vc = pick(kind, requests, input.turn.into())?.index;
         let output = self.state.vcs[(base + vc) as usize].down.output.into();
         Some(Choice { place, output, vc, is_guess: input.able == 0 })
     }

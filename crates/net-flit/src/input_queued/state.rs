@@ -304,8 +304,9 @@ impl State {
         let source = match channel.from {
             End::Router(number) => {
                 let router = &mut self.routers[number as usize];
-                delays.flit += settings.switch_allocation - 1 + settings.traversal;
-                delays.credit += settings.credit_processing;
+                delays.flit +=
+                    settings.pipeline.switch_allocation - 1 + settings.pipeline.switch_traversal;
+                delays.credit += settings.pipeline.credit_processing;
                 router.outputs += 1;
                 Source { from: number, output: router.outputs as u8 - 1 }
             }
@@ -315,7 +316,7 @@ impl State {
         self.sinks.push(match channel.to {
             End::Router(number) => {
                 // A flit leaves its buffer when the switch is allocated.
-                delays.credit += settings.switch_allocation - 1;
+                delays.credit += settings.pipeline.switch_allocation - 1;
                 let router = &mut self.routers[number as usize];
                 router.inputs += 1;
                 Sink { router: number, input: 0, place: router.inputs as u8 - 1, is_hop }

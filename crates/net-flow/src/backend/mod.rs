@@ -397,7 +397,7 @@ impl Backend for FairFlows {
             .filter(|part| part.leads)
             .map(|p| self.links.cost(p.link, p.dim).1)
             .sum();
-        let weight = self.limits.weights.of(latency);
+        let weight = self.limits.weight(latency);
         let full = |part: &Part| {
             let capacity = u128::from(self.links.cost(part.link, part.dim).0.0) << RATE_BITS;
             let demand = u128::from(part.parts) * u128::from(weight);

@@ -4,7 +4,7 @@
 //! 5.2 and figure 7. Timers are computed when the rate is asked for: each interval that has passed
 //! since takes effect in order.
 
-use crate::settings::Dcqcn as Settings;
+use net_settings::packet::Dcqcn as Settings;
 use units::{Bandwidth, Ratio, Span, Time};
 
 /// `alpha` is counted in 1 / 2^20.
@@ -48,7 +48,7 @@ impl Dcqcn {
         self.update(now, settings);
         self.target = self.rate;
         let less = u128::from(self.rate) * u128::from(self.alpha) / u128::from(2 * ONE);
-        self.rate = (self.rate - less as u64).max(settings.least.0);
+        self.rate = (self.rate - less as u64).max(settings.rate_min.0);
         self.alpha = weigh(self.alpha, settings.gain, ONE);
         (self.by_timer, self.by_bytes, self.sent) = (0, 0, 0);
         (self.alpha_since, self.timer_since) = (now, now);
@@ -84,9 +84,10 @@ impl Dcqcn {
         let steps = settings.recovery_steps;
         if self.by_timer.min(self.by_bytes) > steps {
             let past = u64::from(self.by_timer.min(self.by_bytes) - steps);
-            self.target = self.target.saturating_add(settings.hyper.0.saturating_mul(past));
+            self.target =
+                self.target.saturating_add(settings.hyper_increase.0.saturating_mul(past));
         } else if self.by_timer.max(self.by_bytes) > steps {
-            self.target = self.target.saturating_add(settings.additive.0);
+            self.target = self.target.saturating_add(settings.additive_increase.0);
         }
         self.target = self.target.min(self.line);
         self.rate = (self.rate + self.target).div_ceil(2).min(self.line);
@@ -145,6 +146,6 @@ mod tests {
         dcqcn.report(us(1), &settings);
         let target = dcqcn.target;
         dcqcn.update(us(1 + 55 * 8), &settings);
-        assert_eq!(dcqcn.target, target + 3 * settings.additive.0);
+        assert_eq!(dcqcn.target, target + 3 * settings.additive_increase.0);
     }
 }

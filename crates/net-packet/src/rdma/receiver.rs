@@ -1,7 +1,7 @@
 //! The receiving side of a reliable connection.
 
-use crate::settings::{Rdma, Recovery};
 use crate::tcp::Sack;
+use net_settings::packet::{Rdma, RdmaRecovery};
 use units::{Span, Time};
 
 /// Reply to a packet.
@@ -44,7 +44,7 @@ impl Receiver {
             return Reply::Ack;
         }
         if seq > self.next {
-            let selective = rdma.recovery == Recovery::Selective;
+            let selective = rdma.recovery == RdmaRecovery::Selective;
             let news = selective && self.keep(seq, end);
             let tolerated = u64::from(rdma.reordering) * segment;
             if selective && end - self.next <= tolerated {

@@ -1,8 +1,8 @@
 //! The sending side of a reliable connection: which packet to send next, and when.
 
 use super::dcqcn::Dcqcn;
-use crate::settings::{Rdma, Recovery};
 use crate::tcp::{Emit, Losses, Sack};
+use net_settings::packet::{Rdma, RdmaRecovery};
 use std::collections::VecDeque;
 use units::{Bandwidth, Bytes, Span, Time};
 
@@ -151,9 +151,11 @@ impl Sender {
             self.deadline = (self.una < self.next).then_some(now + rdma.timeout);
         }
         match rdma.recovery {
-            Recovery::GoBackN if nak => self.go_back(),
-            Recovery::Selective => self.mend(sack, nak, u64::from(rdma.reordering) * self.segment),
-            Recovery::GoBackN => {}
+            RdmaRecovery::GoBackN if nak => self.go_back(),
+            RdmaRecovery::Selective => {
+                self.mend(sack, nak, u64::from(rdma.reordering) * self.segment)
+            }
+            RdmaRecovery::GoBackN => {}
         }
         sample
     }
@@ -211,7 +213,7 @@ impl Sender {
     pub(crate) fn timed_out(&mut self, now: Time, rdma: &Rdma) {
         self.deadline = Some(now + rdma.timeout);
         self.losses.timeouts += 1;
-        if rdma.recovery == Recovery::GoBackN {
+        if rdma.recovery == RdmaRecovery::GoBackN {
             return self.go_back();
         }
         for sent in self.flight.iter_mut().filter(|sent| !sent.arrived && !sent.lost) {

@@ -15,4 +15,5 @@ pub(crate) use receiver::{Answer, Receiver, Sack};
 pub use sender::Losses;
 pub(crate) use sender::{Emit, Sender};
 
-use crate::settings::{Control, Flight, Reduction, Rescue, Tcp};
+use crate::settings::Tcp;
+use net_settings::packet::{Flight, Rescue, TcpControl, TcpRecovery};

@@ -4,7 +4,7 @@
 //! for a segment out of order and for one that fills a gap); RFC 2018 (selective
 //! acknowledgements).
 
-use super::{Control, Tcp};
+use super::{Tcp, TcpControl};
 use units::Time;
 
 /// Most blocks of a selective acknowledgement without timestamps (RFC 2018, section 3).
@@ -73,7 +73,7 @@ impl Receiver {
     #[inline]
     pub(crate) fn hears(&mut self, marked: bool, reduced: bool, tcp: &Tcp) -> bool {
         let before = self.marked;
-        let exact = tcp.control == Control::Dctcp;
+        let exact = tcp.control == TcpControl::Dctcp;
         self.marked = marked || before && !reduced && !exact;
         exact && self.marked != before
     }

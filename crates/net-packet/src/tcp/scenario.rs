@@ -2,7 +2,7 @@
 //! event.
 
 use super::sender::Emit;
-use super::{Answer, Receiver, Reduction, Sack, Sender, Tcp};
+use super::{Answer, Receiver, Sack, Sender, Tcp, TcpRecovery};
 use std::collections::BTreeMap;
 use units::{Bytes, Span, Time};
 
@@ -190,7 +190,7 @@ fn congestion_avoidance_adds_a_segment_each_round_trip() {
 #[test]
 fn a_single_loss_is_sent_again_after_three_duplicates() {
     for (sack, reduction) in
-        [(true, Reduction::Half), (true, Reduction::Proportional), (false, Reduction::Half)]
+        [(true, TcpRecovery::Half), (true, TcpRecovery::Proportional), (false, TcpRecovery::Half)]
     {
         let tcp = Tcp { sack, reduction, initial_window: 20, ..settings() };
         let mut path =
@@ -271,8 +271,8 @@ fn a_lost_tail_is_rescued_in_a_recovery() {
 /// cbrt(0.3 W_max / C) and C = 0.4, from the end of the recovery on.
 #[test]
 fn cubic_follows_its_curve() {
-    let control = super::Control::Cubic;
-    let tcp = Tcp { control, initial_window: 1000, reduction: Reduction::Half, ..settings() };
+    let control = super::TcpControl::Cubic;
+    let tcp = Tcp { control, initial_window: 1000, reduction: TcpRecovery::Half, ..settings() };
     let mut path =
         Path::new(tcp, |number, _| if number == 10 { Fate::Lost } else { Fate::Arrives });
     path.trip = Span(100 * MS);
@@ -445,9 +445,9 @@ fn a_delayed_acknowledgement_costs_one_timeout() {
 /// for what is under way, and says so with the next new segment. The window does not grow meanwhile.
 #[test]
 fn an_echo_of_marks_shrinks_the_window_once() {
-    use super::Control;
-    for (control, tenths) in [(Control::NewReno, 5), (Control::Cubic, 7)] {
-        let reduction = Reduction::Half;
+    use super::TcpControl;
+    for (control, tenths) in [(TcpControl::NewReno, 5), (TcpControl::Cubic, 7)] {
+        let reduction = TcpRecovery::Half;
         let tcp = Tcp { control, initial_window: 20, reduction, ..settings() };
         let mut sender = Sender::new(&tcp, SEGMENT, TRIP);
         let now = Time(0) + TRIP;
@@ -476,11 +476,11 @@ fn an_echo_of_marks_shrinks_the_window_once() {
 /// DCTCP's are echoed one by one.
 #[test]
 fn marks_are_echoed_until_the_sender_has_answered() {
-    use super::Control;
+    use super::TcpControl;
     let heard = [(true, false), (false, false), (false, true), (true, true), (false, false)];
     let classic = [true, true, false, true, true];
     let each = [true, false, false, true, false];
-    for (control, echoes) in [(Control::NewReno, classic), (Control::Dctcp, each)] {
+    for (control, echoes) in [(TcpControl::NewReno, classic), (TcpControl::Dctcp, each)] {
         let tcp = Tcp { control, ..settings() };
         let mut receiver = Receiver::default();
         let found = heard.map(|(marked, reduced)| {
@@ -549,11 +549,14 @@ fn everything_arrives_whatever_is_lost() {
         };
         let tcp = Tcp {
             sack: seed % 2 == 0,
-            reduction: if seed % 4 < 2 { Reduction::Half } else { Reduction::Proportional },
+            reduction: if seed % 4 < 2 { TcpRecovery::Half } else { TcpRecovery::Proportional },
             ack_every: 1 + (seed % 3) as u32,
             initial_window: 1 + (seed % 13) as u32,
-            control: [super::Control::NewReno, super::Control::Cubic, super::Control::Dctcp]
-                [(seed % 3) as usize],
+            control: [
+                super::TcpControl::NewReno,
+                super::TcpControl::Cubic,
+                super::TcpControl::Dctcp,
+            ][(seed % 3) as usize],
             window: Bytes(40_000),
             ..settings()
         };

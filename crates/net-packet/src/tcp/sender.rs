@@ -9,7 +9,7 @@ use super::control::{Acked, Algorithm, Window};
 use super::receiver::Sack;
 use super::recovery::{Cause, Recovery};
 use super::rtt::Rtt;
-use super::{Flight, Reduction, Rescue, Tcp};
+use super::{Flight, Rescue, Tcp, TcpRecovery};
 use std::collections::VecDeque;
 use units::{Span, Time};
 
@@ -447,7 +447,7 @@ impl Sender {
             && !again;
         if recovery.cause == Cause::Timeout {
             self.slow_start(now, (upto, bytes), tcp);
-        } else if tcp.sack && tcp.reduction == Reduction::Proportional {
+        } else if tcp.sack && tcp.reduction == TcpRecovery::Proportional {
             let bounds = (self.window.threshold, self.window.segment);
             self.window.size = recovery.reduce(delivered, self.pipe, bounds, is_safe);
         }

@@ -1,7 +1,7 @@
 //! `library.corrections`: measured factors on predicted times.
 
-use declared::{Key, Setting, Shown, section};
 use declared::findings::{At, Findings};
+use declared::{Key, Setting, Shown, section};
 use graph::CollectiveKind;
 use serde_json::Value;
 use units::{Bytes, Ratio};

@@ -1,7 +1,7 @@
 //! BookSim2's own runs again (`data/booksim_*.json`).
 
 use net_flit::Grid;
-use net_flit::input_queued::Settings;
+use net_flit::input_queued::{Pipeline, Settings};
 use peers::flits::Pattern;
 use peers::flits::booksim::{Load, Measured, Setup};
 use serde_json::Value;
@@ -39,13 +39,14 @@ fn an_empty_network_has_the_latency_of_the_formula() {
     let file = file(include_str!("data/booksim_zero_load.json"));
     for case in cases(&file, "cases") {
         let (flits, router) = (small(case, "packet_size"), text(case, "router"));
-        let speculative = matches!(router, "la_spec" | "st_final0");
-        let settings = Settings {
-            routing: u32::from(!speculative && router != "lookahead"),
-            speculative,
+        let speculation = matches!(router, "la_spec" | "st_final0");
+        let pipeline = Pipeline {
+            route_computation: u32::from(!speculation && router != "lookahead"),
+            speculation,
             credit_processing: u32::from(router == "st_final0"),
-            ..Settings::default()
+            ..Pipeline::default()
         };
+        let settings = Settings { pipeline, ..Settings::default() };
         let link = if router.starts_with("link2") { small(case, "t_link") } else { 1 };
         let setup = Setup { link, checked: true, ..setup(text(case, "topo"), settings) };
         let ours = setup.alone(flits).expect("a network");
@@ -83,13 +84,14 @@ fn batches_take_as_many_cycles() {
 
 /// A load of a curve.
 fn measure(curve: &Value, load: f64, seed: u64) -> Option<Measured> {
-    let speculative = text(curve, "router") == "la_spec_tailcredit";
-    let settings = Settings {
-        routing: u32::from(!speculative),
-        speculative,
-        waits_for_tail_credit: speculative,
-        ..Settings::default()
+    let speculation = text(curve, "router") == "la_spec_tailcredit";
+    let pipeline = Pipeline {
+        route_computation: u32::from(!speculation),
+        speculation,
+        waits_for_tail_credit: speculation,
+        ..Pipeline::default()
     };
+    let settings = Settings { pipeline, ..Settings::default() };
     let load = Load {
         pattern: text(curve, "traffic").parse().expect("known"),
         flits: small(curve, "packet_flits"),
@@ -164,12 +166,13 @@ fn saturation_lies_in_the_bracket() {
 #[test]
 fn virtual_channels_limit_neighbor_traffic() {
     for (name, waits, cycles) in [("ring_8", false, 3.0), ("torus_8x8", true, 6.0)] {
-        let settings = Settings {
-            routing: u32::from(!waits),
-            speculative: waits,
+        let pipeline = Pipeline {
+            route_computation: u32::from(!waits),
+            speculation: waits,
             waits_for_tail_credit: waits,
-            ..Settings::default()
+            ..Pipeline::default()
         };
+        let settings = Settings { pipeline, ..Settings::default() };
         let packets = 2000;
         let batch = setup(name, settings).batches((Pattern::Neighbor, 1), (1, packets), 1);
         let took = batch.expect("a network").expect("no deadlock")[0] as f64;

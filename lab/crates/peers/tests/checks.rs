@@ -3,7 +3,7 @@
 //! has a name.
 
 use net_flit::garnet::{self, Garnet};
-use net_flit::input_queued::{self, Allocator, InputQueued};
+use net_flit::input_queued::{self, Allocator, InputQueued, Pipeline};
 use net_flit::{
     Arrival, CYCLE, Channel, DimensionOrder, End, Fabric, Grid, Packet, Random, Refused, Routing,
     Way,
@@ -42,20 +42,24 @@ fn input_queued_routers_pass_all_checks() {
         let settings = input_queued::Settings {
             vcs: 1 + below(8, &mut random),
             buffers_per_vc: below(8, &mut random),
-            routing: below(3, &mut random) - 1,
-            channel_allocation: below(3, &mut random),
-            switch_allocation: below(3, &mut random),
-            traversal: below(2, &mut random) - 1,
-            credit_processing: below(3, &mut random) - 1,
-            speculative: false,
-            waits_for_tail_credit: random.below(2) == 1,
-            allocator: ALLOCATORS[random.below(4) as usize],
-            iterations: below(3, &mut random),
+            pipeline: Pipeline {
+                route_computation: below(3, &mut random) - 1,
+                channel_allocation: below(3, &mut random),
+                switch_allocation: below(3, &mut random),
+                switch_traversal: below(2, &mut random) - 1,
+                credit_processing: below(3, &mut random) - 1,
+                speculation: false,
+                waits_for_tail_credit: random.below(2) == 1,
+                allocator: ALLOCATORS[random.below(4) as usize],
+                iterations: below(3, &mut random),
+            },
             cut_through: random.below(2) == 1,
         };
-        let slow = settings.channel_allocation.max(settings.switch_allocation) > 1;
-        let speculative = !slow && random.below(2) == 1;
-        let settings = input_queued::Settings { speculative, ..settings };
+        let pipeline = settings.pipeline;
+        let slow = pipeline.channel_allocation.max(pipeline.switch_allocation) > 1;
+        let speculation = !slow && random.below(2) == 1;
+        let pipeline = Pipeline { speculation, ..pipeline };
+        let settings = input_queued::Settings { pipeline, ..settings };
         let most = if settings.cut_through { settings.buffers_per_vc } else { 6 };
         let flits = below(most.into(), &mut random);
         let (fabric, ways) = grid.fabric([below(4, &mut random), 1], 1);
@@ -135,13 +139,9 @@ fn one_way() -> Fabric {
 
 #[test]
 fn a_deadlock_names_the_ring() {
-    let settings = input_queued::Settings {
-        vcs: 1,
-        buffers_per_vc: 1,
-        channel_allocation: 2,
-        switch_allocation: 2,
-        ..Default::default()
-    };
+    let pipeline = Pipeline { channel_allocation: 2, switch_allocation: 2, ..Pipeline::default() };
+    let settings =
+        input_queued::Settings { vcs: 1, buffers_per_vc: 1, pipeline, ..Default::default() };
     let mut network = InputQueued::new(&one_way(), settings, OneWay).expect("in range").checked();
     let settings =
         garnet::Settings { vcs_per_vnet: 1, buffers_per_vc: 1, ..garnet::Settings::default() };
@@ -180,9 +180,12 @@ fn input_queued_routers_refuse_what_cannot_be() {
         (|settings, _| settings.vcs = 65, "virtual channels is 65; allowed: 1 to 64"),
         (|settings, _| settings.buffers_per_vc = 0, "flits of a virtual channel is 0"),
         (|settings, _| settings.buffers_per_vc = 65_536, "allowed: 1 to 65,535"),
-        (|settings, _| settings.iterations = 0, "iterations of allocation is 0"),
-        (|settings, _| settings.channel_allocation = 0, "cycles of channel allocation is 0"),
-        (|settings, _| settings.switch_allocation = u32::MAX, "allowed: 1 to 1,048,576"),
+        (|settings, _| settings.pipeline.iterations = 0, "iterations of allocation is 0"),
+        (
+            |settings, _| settings.pipeline.channel_allocation = 0,
+            "cycles of channel allocation is 0",
+        ),
+        (|settings, _| settings.pipeline.switch_allocation = u32::MAX, "allowed: 1 to 1,048,576"),
         (|_, fabric| fabric.channels[0].latency = 0, "latency of a link is 0"),
         (|_, fabric| fabric.channels[1].vnets = 0..2, "virtual networks is 0..2"),
         (

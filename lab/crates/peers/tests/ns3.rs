@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "other checks are for other tests")]
 mod check;
 
-use net_packet::{Buffer, Control, Settings, Switch, Tcp, Ties, Totals, Transport};
+use net_packet::{Buffer, Settings, Switch, Tcp, TcpControl, Ties, Totals, Transport};
 use peers::packets::{Order, Trees, all_reduce, star};
 use units::{Bandwidth, Bytes, Span};
 
@@ -49,7 +49,7 @@ fn runs() -> Vec<Run> {
             window: Bytes(500_000),
             rto_min: Span(50_000_000_000),
             ack_delay: Span(1_000_000_000),
-            ..Tcp::ns3(if of("cc") == "cubic" { Control::Cubic } else { Control::NewReno })
+            ..Tcp::ns3(if of("cc") == "cubic" { TcpControl::Cubic } else { TcpControl::NewReno })
         };
         let buffer = Buffer::Port(Bytes(number("buf")));
         Run {

@@ -1,7 +1,7 @@
 //! What flits waited for, against what packets took.
 
 use net_flit::garnet::{Arrival, Garnet, Settings};
-use net_flit::input_queued::{self, Allocator, InputQueued};
+use net_flit::input_queued::{self, Allocator, InputQueued, Pipeline};
 use net_flit::{DimensionOrder, Grid, Packet, Use};
 use peers::flits::{Bernoulli, Pattern};
 
@@ -105,14 +105,16 @@ fn all_of(network: &InputQueued<DimensionOrder>) -> Use {
 fn waits_of_textbook_routers_are_what_packets_take_longer() {
     let plain = input_queued::Settings { vcs: 2, buffers_per_vc: 1, ..Default::default() };
     let deep = input_queued::Settings { buffers_per_vc: 3, ..plain };
+    let one = Pipeline::default();
+    let of = |pipeline, settings| input_queued::Settings { pipeline, ..settings };
     let cases = [
         plain,
         deep,
-        input_queued::Settings { routing: 0, speculative: true, ..plain },
-        input_queued::Settings { waits_for_tail_credit: true, ..deep },
-        input_queued::Settings { allocator: Allocator::Matrix, ..plain },
-        input_queued::Settings { allocator: Allocator::Age, ..deep },
-        input_queued::Settings { channel_allocation: 2, ..plain },
+        of(Pipeline { route_computation: 0, speculation: true, ..one }, plain),
+        of(Pipeline { waits_for_tail_credit: true, ..one }, deep),
+        of(Pipeline { allocator: Allocator::Matrix, ..one }, plain),
+        of(Pipeline { allocator: Allocator::Age, ..one }, deep),
+        of(Pipeline { channel_allocation: 2, ..one }, plain),
     ];
     for settings in cases {
         let (one, two) = (alone(settings, 1), alone(settings, 2));
@@ -140,7 +142,7 @@ fn waits_of_textbook_routers_are_what_packets_take_longer() {
         assert!(longer > 0, "{name}");
         assert_eq!(used.held_cycles - alone(1), longer, "{name}: {used:?}");
         let waits = used.no_credit + used.no_channel + used.lost;
-        if settings.buffers_per_vc == 1 || settings.waits_for_tail_credit {
+        if settings.buffers_per_vc == 1 || settings.pipeline.waits_for_tail_credit {
             assert_eq!(waits, longer, "{name}: {used:?}");
         } else {
             assert!(waits < longer && waits > longer / 10, "{name}: {used:?}");

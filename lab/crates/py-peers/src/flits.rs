@@ -171,17 +171,21 @@ pub fn garnet_synthetic(py: Python<'_>, case: &Bound<'_, PyDict>) -> PyResult<Fo
 
 /// A network with the router of BookSim2.
 fn setup(case: &Bound<'_, PyDict>) -> PyResult<Setup> {
+    let pipeline = input_queued::Pipeline {
+        route_computation: get(case, "routing")?,
+        channel_allocation: get(case, "channel_allocation")?,
+        switch_allocation: get(case, "switch_allocation")?,
+        switch_traversal: get(case, "traversal")?,
+        credit_processing: get(case, "credit_processing")?,
+        speculation: flag(case, "speculative")?,
+        waits_for_tail_credit: flag(case, "waits_for_tail_credit")?,
+        iterations: get(case, "iterations")?,
+        ..input_queued::Pipeline::default()
+    };
     let settings = input_queued::Settings {
         vcs: get(case, "channels")?,
         buffers_per_vc: get(case, "buffer")?,
-        routing: get(case, "routing")?,
-        channel_allocation: get(case, "channel_allocation")?,
-        switch_allocation: get(case, "switch_allocation")?,
-        traversal: get(case, "traversal")?,
-        credit_processing: get(case, "credit_processing")?,
-        speculative: flag(case, "speculative")?,
-        waits_for_tail_credit: flag(case, "waits_for_tail_credit")?,
-        iterations: get(case, "iterations")?,
+        pipeline,
         ..input_queued::Settings::default()
     };
     Ok(Setup { grid: grid(case)?, settings, link: get(case, "link_latency")?, checked: false })

@@ -1,6 +1,6 @@
 //! Collectives of reference runs of ns-3 and htsim, straight on the packet backend.
 
-use net_packet::{Buffer, Control, Settings, Switch, Tcp, Ties, Transport};
+use net_packet::{Buffer, Settings, Switch, Tcp, TcpControl, Ties, Transport};
 use peers::packets::{Order, Trees, all_reduce, star};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,9 +21,9 @@ fn settings(case: &Bound<'_, PyDict>) -> PyResult<Settings> {
     };
     let word: String = case.get_item("control")?.map_or(Ok(String::new()), |v| v.extract())?;
     let control = match word.as_str() {
-        "newreno" => Control::NewReno,
-        "cubic" => Control::Cubic,
-        "dctcp" => Control::Dctcp,
+        "newreno" => TcpControl::NewReno,
+        "cubic" => TcpControl::Cubic,
+        "dctcp" => TcpControl::Dctcp,
         _ => return Err(PyValueError::new_err(format!("unknown control {word}"))),
     };
     let tcp = Tcp {

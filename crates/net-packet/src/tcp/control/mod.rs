@@ -21,11 +21,11 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    pub(crate) fn new(control: super::Control) -> Algorithm {
+    pub(crate) fn new(control: super::TcpControl) -> Algorithm {
         match control {
-            super::Control::NewReno => Algorithm::NewReno,
-            super::Control::Cubic => Algorithm::Cubic(Cubic::default()),
-            super::Control::Dctcp => Algorithm::Dctcp(Dctcp::default()),
+            super::TcpControl::NewReno => Algorithm::NewReno,
+            super::TcpControl::Cubic => Algorithm::Cubic(Cubic::default()),
+            super::TcpControl::Dctcp => Algorithm::Dctcp(Dctcp::default()),
         }
     }
 

@@ -18,12 +18,12 @@ mod tests;
 
 use super::file;
 use super::file::Load;
-use declared::findings::Findings;
-use declared::ByDim;
 use crate::config::native::network::Network;
 use crate::platform::{Like, Measured, Platform};
 use crate::profile::{AstraSimParameters, Profile};
 pub use args::AstraSimArgs;
+use declared::ByDim;
+use declared::findings::Findings;
 use graph::Problem;
 use topology::Routing;
 use units::Span;

@@ -2,16 +2,16 @@
 
 use super::args::AstraSimArgs;
 use super::syntax::{Syntax, integer, mapping, number};
-use declared::ByDim;
 use crate::config::file::{self, Load};
-use declared::findings::{At, Findings, did_you_mean};
-use declared::parse;
-use declared::tree::{Tree, Value};
 use crate::platform::{
     Algorithm, Choice, Collectives, CustomPaths, DimensionOrder, Hierarchy, Launch, Npu, Policy,
     Rings, Scheduler,
 };
 use crate::profile::{AstraSimParameters, SharedBus};
+use declared::ByDim;
+use declared::findings::{At, Findings, did_you_mean};
+use declared::parse;
+use declared::tree::{Tree, Value};
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
 use std::collections::BTreeMap;

@@ -1,22 +1,14 @@
 //! `collectives`: algorithms by kind, the hierarchy of all-reduce, algorithms from files.
 
-use declared::{Absent, Key, Setting, Shown, section, words};
-use declared::findings::{At, Findings, did_you_mean};
-use declared::tree::Value;
 use crate::platform::{Algorithm, Choice, Collectives, CustomPaths, Hierarchy, Rings};
 use collective::{Phase, PlanError, PlanRequest};
+use declared::findings::{At, Findings, did_you_mean};
+use declared::tree::Value;
+use declared::{Absent, Key, Setting, Shown, section};
 use graph::CollectiveKind;
 use std::path::Path;
 use std::sync::LazyLock;
 use topology::{Block, Paths};
-
-words!(
-    Hierarchy:
-    "baseline" = Hierarchy::Baseline,
-    "enhanced" = Hierarchy::Enhanced,
-    "hierarchical" = Hierarchy::Hierarchical,
-    "hierarchical_optimal" = Hierarchy::HierarchicalOptimal,
-);
 
 /// The words of algorithms without a parameter. `direct(W)` is [`window`].
 const ALGORITHMS: [(&str, Algorithm); 6] = [

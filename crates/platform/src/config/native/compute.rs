@@ -8,13 +8,11 @@
 //! ```
 
 use super::kernels::{Parts, below_whole, factor, given_part};
-use declared::{
-    Misfit, Setting, Tried, Words, absent, counts, section, suited, words,
-};
 use crate::config::file;
+use crate::platform;
 use declared::findings::{At, Findings};
 use declared::tree::{Origin, Value};
-use crate::platform;
+use declared::{Misfit, Setting, Tried, Words, absent, counts, section, suited, words};
 use device::compute::measured::{Measured, Table};
 use device::compute::systolic::{self, Dataflow, Systolic};
 use device::compute::{self as models, Efficiency, Roofline};
@@ -173,8 +171,8 @@ counts! {
 
 /// The path of a table.
 mod path {
-    use declared::{Setting, Shown};
     use declared::findings::{At, Findings};
+    use declared::{Setting, Shown};
 
     pub(super) fn kind() -> String {
         "path".into()

@@ -1,8 +1,8 @@
 //! `graph`: an explicit graph of NPUs, switches and links.
 
-use declared::{Key, Setting, Shown, counts, section};
 use declared::findings::{At, Findings, did_you_mean};
 use declared::tree::Value;
+use declared::{Key, Setting, Shown, counts, section};
 use rustc_hash::FxHashMap;
 use topology::{GraphFabric, GraphLink, GraphNode, LinkError};
 use units::{Bandwidth, Span};

@@ -10,11 +10,11 @@
 
 use super::presets;
 use super::top_level_keys::Root;
-use declared::{Setting, rename};
 use crate::config::file;
 use declared::findings::{At, Findings};
 use declared::parse;
 use declared::tree::{Tree, Value};
+use declared::{Setting, rename};
 use std::path::{Path, PathBuf};
 
 /// Most files that one platform is made of.

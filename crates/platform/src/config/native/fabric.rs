@@ -5,8 +5,8 @@ use super::shape::Shape;
 use super::sized::{Node, sized};
 use super::top_level_keys::Root;
 use super::{explicit, nics};
-use declared::{Setting, Tried, Words};
 use declared::findings::{At, Findings};
+use declared::{Setting, Tried, Words};
 use topology::{Block, Dim, Fabric, GraphFabric, NOTATION, Paths, SharedStack, Topology};
 use units::Bandwidth;
 

@@ -1,7 +1,7 @@
 //! `failed`: links and nodes of a graph or a generated fabric that routes must avoid.
 
-use declared::section;
 use declared::findings::{At, Findings};
+use declared::section;
 use topology::{Fabric, FailedEntry, GraphFabric, Paths, Topology};
 
 section! {

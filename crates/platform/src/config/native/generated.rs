@@ -4,8 +4,8 @@
 //! platform file follow from it.
 
 use super::links::{Link, Links, Per};
-use declared::{Absent, Key, Setting, Shown};
 use declared::findings::{At, Findings};
+use declared::{Absent, Key, Setting, Shown};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 use topology::GraphFabric;

@@ -7,11 +7,11 @@
 
 use super::shape::FILE;
 use super::top_level_keys::Root;
-use declared::{Setting, rename};
 use crate::config::file;
 use declared::findings::{At, Findings};
 use declared::parse;
 use declared::tree::{Key, Origin, Tree, Value};
+use declared::{Setting, rename};
 use std::path::Path;
 
 /// Keys that such a file may have.

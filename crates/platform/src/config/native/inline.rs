@@ -4,9 +4,9 @@
 use super::build;
 use super::links::Link;
 use super::top_level_keys::Root;
+use crate::platform::Platform;
 use declared::findings::Findings;
 use declared::tree::{Tree, Value};
-use crate::platform::Platform;
 use graph::Problem;
 
 /// Name of the source of such a platform in problems.

@@ -1,7 +1,7 @@
 //! Ratios of compute: parts by kind of kernel, factors.
 
-use declared::{Absent, Key, Setting, Shown};
 use declared::findings::{At, Findings};
+use declared::{Absent, Key, Setting, Shown};
 use graph::Kernel;
 use std::sync::LazyLock;
 use units::Ratio;
@@ -154,9 +154,9 @@ mod part {
 
 /// A part of a whole, above 0, that may be absent.
 pub(super) mod given_part {
-    use declared::{Setting, Shown};
-    use declared::findings::{At, Findings};
     use crate::config::native::kernels::part;
+    use declared::findings::{At, Findings};
+    use declared::{Setting, Shown};
     use units::Ratio;
 
     pub(in super::super) use crate::config::native::kernels::part::{example, kind};
@@ -176,9 +176,9 @@ pub(super) mod given_part {
 
 /// A part of a whole that may be 0, and is below the whole.
 pub(super) mod below_whole {
-    use declared::{Setting, Shown};
     use declared::findings::{At, Findings};
     use declared::tree::Value;
+    use declared::{Setting, Shown};
     use units::Ratio;
 
     pub(in super::super) fn kind() -> String {
@@ -215,8 +215,8 @@ pub(super) mod below_whole {
 
 /// A factor up to a million.
 pub(super) mod factor {
-    use declared::{Setting, Shown};
     use declared::findings::{At, Findings};
+    use declared::{Setting, Shown};
     use units::Ratio;
 
     /// Largest factor on compute.

@@ -1,8 +1,8 @@
 //! `library`: where a communication library makes sense, beyond its declared keys.
 
+use crate::library::{Between, Library};
 use declared::Setting;
 use declared::findings::{At, Findings};
-use crate::library::{Between, Library};
 use topology::{Fabric, Paths};
 
 /// Refuses a library that is wrong or has no meaning on a fabric.

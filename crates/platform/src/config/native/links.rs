@@ -1,8 +1,8 @@
 //! `links`: bandwidth and latency, by dimension or by kind.
 
-use declared::{Key, Setting, Shown, counts, section, words};
 use declared::findings::{At, Findings};
 use declared::tree::Value;
+use declared::{Key, Setting, Shown, counts, section, words};
 use units::{Bandwidth, Ratio, Span};
 
 /// Links that a bandwidth is given for.

@@ -48,6 +48,8 @@ mod origins_tests;
 mod overrides;
 #[cfg(test)]
 mod overrides_tests;
+#[cfg(test)]
+mod packet_tests;
 mod presets;
 #[cfg(test)]
 mod presets_tests;
@@ -71,10 +73,10 @@ mod testing;
 mod top_level_keys;
 
 use super::file;
+use crate::platform::Platform;
+pub use declared::Listed;
 use declared::findings::Findings;
 use declared::tree::Tree;
-pub use declared::Listed;
-use crate::platform::Platform;
 use graph::Problem;
 pub use inline::{InlinePlatform, inline};
 use origins::Source;

@@ -1,8 +1,8 @@
 //! `nics`: network cards that several dimensions of a stack share.
 
 use super::links::{Link, Links};
-use declared::section;
 use declared::findings::{At, Findings};
+use declared::section;
 use topology::{Dim, GraphFabric, SharedStack};
 use units::{Bandwidth, Span};
 

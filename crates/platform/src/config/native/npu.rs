@@ -1,9 +1,9 @@
 //! `npu`: its compute, its launches and its memory.
 
 use super::compute::{self, Compute, Given, Places};
-use declared::{Tried, absent, section};
-use declared::findings::{At, Findings};
 use crate::platform::{self, Exceeded, Launch};
+use declared::findings::{At, Findings};
+use declared::{Tried, absent, section};
 use units::{Bandwidth, Bytes, Flops, Span};
 
 section! {

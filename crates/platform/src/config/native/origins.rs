@@ -3,10 +3,10 @@
 
 use super::show;
 use super::top_level_keys::Root;
-use declared::{Key, Setting, explained, first};
+use crate::platform::Platform;
 use declared::findings::Findings;
 use declared::tree::{Origin, Tree, Value};
-use crate::platform::Platform;
+use declared::{Key, Setting, explained, first};
 use std::path::{Component, Path, PathBuf};
 
 /// Sources that a platform was made from.

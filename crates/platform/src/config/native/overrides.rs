@@ -2,10 +2,10 @@
 //! faults are found as in a file.
 
 use super::top_level_keys::Root;
-use declared::{Key as Declared, Setting, renamed_path};
 use declared::findings::Findings;
 use declared::parse;
 use declared::tree::{Key, Origin, Tree, Value};
+use declared::{Key as Declared, Setting, renamed_path};
 
 enum Step<'a> {
     Key(&'a str),

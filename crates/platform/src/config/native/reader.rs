@@ -5,14 +5,14 @@ use super::network::{self, Network};
 use super::shape::Shape;
 use super::top_level_keys::Root;
 use super::{cards, collectives, explicit, failed, generated, library, nics, npu, remote, sized};
-use declared::{Setting, Tried, Words, absent};
-use declared::findings::{At, Findings};
-use declared::tree::Tree;
 use crate::library::Library;
 use crate::platform::{
     Collectives, DimensionOrder, Hierarchy, Like, Measured, Platform, Scheduler,
 };
 use crate::profile::Profile;
+use declared::findings::{At, Findings};
+use declared::tree::Tree;
+use declared::{Setting, Tried, Words, absent};
 use topology::Fabric;
 
 /// The platform, or nothing and at least one problem.

@@ -1,8 +1,8 @@
 //! `remote_memory`: memory outside the NPUs. Not here: the models (`device::memory`).
 
-use declared::{Setting, Shown, Words, absent, section, words};
 use declared::findings::{At, Findings};
 use declared::tree::Value;
+use declared::{Setting, Shown, Words, absent, section, words};
 use device::memory::{self, Fault, Groups, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches};
 use units::{Bandwidth, Bytes, Span};
 

@@ -1,8 +1,8 @@
 //! `topology`: blocks in notation, a generator with its parameters, or a file with a graph.
 
 use super::generated::Generated;
-use declared::{Absent, Key, Setting, Shown};
 use declared::findings::{At, Findings};
+use declared::{Absent, Key, Setting, Shown};
 use std::sync::LazyLock;
 use topology::{NOTATION, Topology};
 

@@ -3,8 +3,8 @@
 use super::collectives::words_of;
 use super::network::Network;
 use super::{compute, generated, reader};
-use declared::{Setting, Shown, Words, document};
 use crate::platform::Platform;
+use declared::{Setting, Shown, Words, document};
 use graph::CollectiveKind;
 use serde_json::{Value, json};
 use topology::{Fabric, GraphFabric, GraphLink};

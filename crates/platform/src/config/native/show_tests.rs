@@ -2,8 +2,8 @@
 
 use super::testing::*;
 use super::*;
-use declared::{ByDim, Words};
 use crate::platform::{Algorithm, Choice, DimensionOrder, Hierarchy, Policy};
+use declared::{ByDim, Words};
 use device::compute::{Compute, Roofline};
 use graph::CollectiveKind;
 use proptest::prelude::*;

@@ -10,9 +10,9 @@ use super::nics::Nic;
 use super::npu::Npu;
 use super::remote::Remote;
 use super::shape::Shape;
-use declared::{Tried, section};
 use crate::library::Library;
 use crate::platform::Scheduler;
+use declared::{Tried, section};
 
 section! {
     /// A platform file.
@@ -72,8 +72,8 @@ section! {
 
 /// `extends` is resolved before the keys are read, so only files can have it.
 mod parents {
-    use declared::{Shown, Tried};
     use declared::findings::{At, Findings};
+    use declared::{Shown, Tried};
 
     pub(super) fn kind() -> String {
         "name or path, or a list of them".into()
@@ -99,9 +99,9 @@ mod parents {
 
 /// A list of 1 to 32 sizes.
 mod sizes {
-    use declared::{Setting, Shown, Tried};
     use declared::findings::{At, Findings};
     use declared::tree::Value;
+    use declared::{Setting, Shown, Tried};
 
     pub(super) fn kind() -> String {
         "list of counts".into()

@@ -21,9 +21,9 @@ mod system;
 mod tests;
 
 use crate::config::file::{self, Load};
-use declared::findings::Findings;
 use crate::config::native;
 use crate::platform::Platform;
+use declared::findings::Findings;
 use graph::Problem;
 use network::Network;
 use std::path::Path;

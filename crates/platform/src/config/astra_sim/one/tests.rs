@@ -1,8 +1,8 @@
 //! Files of version 1.0, in the formats of the samples of its repository.
 
 use super::*;
-use declared::ByDim;
 use crate::platform::{Algorithm, Hierarchy, Policy};
+use declared::ByDim;
 use graph::CollectiveKind;
 use proptest::prelude::*;
 use topology::{Block, Fabric};

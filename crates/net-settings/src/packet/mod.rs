@@ -8,11 +8,9 @@ mod check;
 mod dimensions;
 mod faults;
 mod octets;
-#[cfg(test)]
-mod tests;
 mod transport;
 
-pub(crate) use check::check;
+pub use check::check;
 pub use dimensions::Protocol;
 pub use faults::Fault;
 pub use octets::Octets;
@@ -35,12 +33,16 @@ pub enum Like {
 
 words!(Like: "rfc" = Like::Rfc, "ns3" = Like::Ns3);
 
-/// Which packet is the first of those that meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// In which order packets wait that reach a switch at one instant, and which one a full buffer drops
+/// of those that came while the present packet leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ties {
-    /// Any of them.
+    /// Each order and each packet with the same probability, so that equal senders lose equally
+    /// (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", Internetworking:
+    /// Research and Experience 3, 1992).
+    #[default]
     Drawn,
-    /// That of the first event.
+    /// In the order of their events, and the last one (ns-3).
     InOrder,
 }
 
@@ -49,10 +51,10 @@ words!(Ties: "drawn" = Ties::Drawn, "in_order" = Ties::InOrder);
 /// Which of equally short ways a packet takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Spraying {
-    /// One after the other.
+    /// A node sends one packet after the other to its next hops in turn.
     #[default]
     InTurns,
-    /// The one before which the fewest bytes wait.
+    /// The one before which the fewest bytes wait (adaptive routing).
     ShortestQueue,
 }
 
@@ -127,7 +129,7 @@ section! {
 
 section! {
     /// Where the packets of a switch wait.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Buffer short per_port {
         /// Buffer of each port.
         pub per_port: Option<Bytes>, default None, says "what `shared` leaves free";
@@ -141,7 +143,7 @@ section! {
 
 section! {
     /// When a port marks packets.
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Marking short from {
         /// Queue from which some packets are marked.
         pub from: Bytes, required;
@@ -155,12 +157,19 @@ section! {
 
 section! {
     /// When a switch stops those that send to it.
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Pause short above {
         /// A link is paused when more bytes than this came over it and wait.
         pub above: Bytes, required;
         /// The sender is resumed when this number of bytes is left.
         pub below: Bytes, like above;
+    }
+}
+
+impl Marking {
+    /// All packets from a queue of `bytes` on.
+    pub fn step(bytes: Bytes) -> Marking {
+        Marking { from: bytes, to: bytes, probability: Ratio::ONE }
     }
 }
 

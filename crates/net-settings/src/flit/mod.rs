@@ -4,12 +4,12 @@
 mod pipeline;
 mod routing;
 
-pub use pipeline::{FlitAllocator, FlitPipeline};
+pub use pipeline::{Allocator, Pipeline};
 pub use routing::FlitRouting;
 
-use super::entries::misfit;
-use declared::{ByDim, Misfit, Setting, Words, counts, section, suited, words};
+use crate::entries::misfit;
 use declared::findings::{At, Findings};
+use declared::{ByDim, Misfit, Setting, Words, counts, section, suited, words};
 use topology::Fabric;
 use units::{Bytes, Span};
 
@@ -36,7 +36,7 @@ section! {
         /// Cycles of a router from the arrival of a flit to its departure.
         pub router_latency: u32, default 1, with [FlitRouter::Garnet];
         /// Stages and allocators of a router.
-        pub pipeline: Option<FlitPipeline>, default None, says "its defaults",
+        pub pipeline: Option<Pipeline>, default None, says "its defaults",
             with [FlitRouter::InputQueued];
         /// How packets are routed ([ways](../models/networks-flit.md#routing)).
         pub routing: FlitRouting, default FlitRouting::Topology;
@@ -105,7 +105,7 @@ words!(
 );
 
 /// Warns of keys that the router does not read, and of what may lock up.
-pub(super) fn check(flit: &Flit, fabric: &Fabric, at: &At<'_>, findings: &mut Findings) {
+pub fn check(flit: &Flit, fabric: &Fabric, at: &At<'_>, findings: &mut Findings) {
     if let (Some((message, allowed)), Some(at)) = (flit.misfit(fabric), at.get(Flit::packet)) {
         findings.refuse(&at, message, allowed);
     }

@@ -1,7 +1,7 @@
 //! Values of `network.packet` that cannot be.
 
 use super::{Dcqcn, Packet, Protocol, Rdma, RdmaControl, Tcp, Transport};
-use crate::config::native::network::entries::misfit;
+use crate::entries::misfit;
 use topology::Fabric;
 use units::{Bytes, Ratio, Span};
 

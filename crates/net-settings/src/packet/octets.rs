@@ -1,8 +1,8 @@
 //! Sizes within packets, which may stand without a unit: `mtu: 1500`.
 
-use declared::{Setting, Shown};
 use declared::findings::{At, Findings};
 use declared::tree::Value;
+use declared::{Setting, Shown};
 use units::Bytes;
 
 /// A size within a packet, bytes.

@@ -1,9 +1,10 @@
 //! Settings of the packet backend: what is read, and wrong values against their exact message.
 
-use super::*;
+use super::{from_yaml, to_yaml};
 use crate::Platform;
-use crate::config::native::{from_yaml, to_yaml};
-use units::Bandwidth;
+use declared::ByDim;
+use net_settings::packet::*;
+use units::{Bandwidth, Bytes, Ratio, Span};
 
 fn read(packet: &str) -> Result<Platform, Vec<String>> {
     let text = format!(

@@ -5,29 +5,18 @@
 //! network: {model: link, routing: d_mod_k}
 //! ```
 //!
-//! A backend is one file here, which declares the backend's settings, and one line of `backends!`.
-//! From it follow the backend's name, its key in platform files, and its field in [`Network`]. Not
-//! here: what a backend does (`net-*`), and how it is made for a platform (`sim::backends`).
+//! A backend is one line of `backends!`. From it follow the backend's name, its key in platform
+//! files, and its field in [`Network`]. Not here: the settings of backends (`net_settings`), what a
+//! backend does (`net-*`), and how it is made for a platform (`sim::backends`).
 
-mod analytical;
-mod entries;
-mod external;
-mod flit;
-mod flow;
-mod link;
-pub mod packet;
-
-pub use analytical::Analytical;
-pub use external::External;
-pub use flit::{
-    Deadlock, Flit, FlitAllocator, FlitPipeline, FlitRouter, FlitRouting, FlitSwitching,
-};
-pub use flow::{Flow, FlowWeights};
-pub use link::{Link, Switching};
-pub use packet::Packet;
-
-use declared::{Setting, Shown, Words, section, words};
 use declared::findings::{At, Findings};
+use declared::{Words, section, words};
+use net_settings::analytical::Analytical;
+use net_settings::external::External;
+use net_settings::flit::{self, Flit};
+use net_settings::flow::Flow;
+use net_settings::link::Link;
+use net_settings::packet::{self, Packet};
 use topology::{Fabric, Routing};
 
 /// Registers backends, the default first: the key of its section, the type of its settings and its
@@ -62,7 +51,7 @@ macro_rules! backends {
                 pub model: NetworkModel, default NetworkModel::ALL[0];
                 /// Which of several equally near next hops a message takes
                 /// ([topologies](../models/topologies.md#routes)).
-                pub routing: Routing as policy, default Routing::default();
+                pub routing: Routing, default Routing::default();
                 $($(#[doc = $doc])+ pub $key: Option<$name>, default None,
                     says "defaults of the backend";)+
                 /// Settings of simulators in other processes
@@ -142,40 +131,5 @@ impl std::fmt::Display for NetworkModel {
 impl Default for Network {
     fn default() -> Network {
         declared::absent()
-    }
-}
-
-/// Routing policies as values of keys.
-mod policy {
-    use declared::Shown;
-    use declared::findings::{At, Findings};
-    use topology::Routing;
-
-    pub(super) fn kind() -> String {
-        let names: Vec<String> = Routing::NAMES.iter().map(|name| format!("`{name}`")).collect();
-        format!("{}, `hash(seed)`", names.join(", "))
-    }
-
-    pub(super) fn example() -> String {
-        Routing::NAMES.join(", ")
-    }
-
-    pub(super) fn read(at: &At<'_>, findings: &mut Findings) -> Option<Routing> {
-        let text = findings.text(at)?;
-        match text.parse() {
-            Ok(routing) => Some(routing),
-            Err(allowed) => {
-                findings.refuse(at, format!("unknown routing policy \"{text}\""), allowed);
-                None
-            }
-        }
-    }
-
-    pub(super) fn show(routing: &Routing) -> Option<Shown> {
-        Some(Shown::of(routing))
-    }
-
-    pub(super) fn json(routing: &Routing) -> serde_json::Value {
-        routing.to_string().into()
     }
 }

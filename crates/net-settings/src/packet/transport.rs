@@ -41,7 +41,7 @@ pub enum TcpRecovery {
     /// In proportion to what arrives (RFC 9937).
     #[default]
     Proportional,
-    /// At once (RFC 6675).
+    /// At once (RFC 6675, RFC 6582).
     Half,
 }
 
@@ -54,12 +54,13 @@ words!(
 /// Bytes that are halved for the threshold of slow start when something is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Flight {
-    /// All that is not acknowledged in order.
+    /// All that is not acknowledged in order (RFC 5681, equation 4).
     #[default]
     Outstanding,
-    /// Bytes that are held to be in the network.
+    /// The part of them that is held to be in the network (RFC 6675, `SetPipe`): bytes that were
+    /// acknowledged selectively or are lost do not count (ns-3).
     Pipe,
-    /// The congestion window.
+    /// The congestion window (Linux; ns-3's CUBIC).
     Window,
 }
 
@@ -70,13 +71,16 @@ words!(
     "window" = Flight::Window,
 );
 
-/// Segments that fast recovery sends when nothing is left that is known to be lost.
+/// Segments that fast recovery with selective acknowledgements sends when all segments that are
+/// known to be lost were sent again and nothing new is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rescue {
-    /// Segments that could be lost, once.
+    /// Segments before the last one that arrived, and the last segment once (RFC 6675, `NextSeg`,
+    /// rules 3 and 4).
     #[default]
     Once,
-    /// Segments that are not acknowledged.
+    /// Every segment that is not acknowledged; and each partial acknowledgement sends one segment
+    /// more, whatever the window, as RFC 6582 does without selective acknowledgements (ns-3).
     Always,
 }
 
@@ -97,10 +101,10 @@ words!(RdmaControl: "dcqcn" = RdmaControl::Dcqcn, "none" = RdmaControl::None);
 /// Packets that RDMA sends again after a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RdmaRecovery {
-    /// Everything from the lost packet on.
+    /// Everything from the lost packet on (InfiniBand specification, volume 1, section 9.7.5.2).
     #[default]
     GoBackN,
-    /// The lost packets.
+    /// The lost packets (Mittal et al., SIGCOMM 2018).
     Selective,
 }
 
@@ -112,7 +116,7 @@ words!(
 
 section! {
     /// Settings of TCP.
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Tcp {
         /// Algorithm that sets the congestion window: RFC 5681 with RFC 6582, RFC 9438, or RFC
         /// 8257.
@@ -168,7 +172,7 @@ section! {
 
 section! {
     /// Settings of RDMA.
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Rdma {
         /// Most bytes of a connection under way.
         pub window: Bytes, default Bytes(1 << 20);
@@ -194,7 +198,7 @@ section! {
 section! {
     /// Settings of DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
     /// SIGCOMM 2015; defaults of its section 5).
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Dcqcn {
         /// Least time between two reports of congestion of a connection.
         pub report_interval: Span, default Span(50_000_000);
@@ -214,6 +218,18 @@ section! {
         pub hyper_increase: Bandwidth, default Bandwidth(50_000_000);
         /// Least rate.
         pub rate_min: Bandwidth, default Bandwidth(5_000_000);
+    }
+}
+
+impl Rdma {
+    /// The settings with those of the algorithm that sets the rate, if there is one.
+    #[must_use]
+    pub fn resolved(self) -> Rdma {
+        let dcqcn = match self.congestion_control {
+            RdmaControl::Dcqcn => Some(self.dcqcn.unwrap_or_default()),
+            RdmaControl::None => None,
+        };
+        Rdma { dcqcn, ..self }
     }
 }
 

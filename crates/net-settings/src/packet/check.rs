@@ -1,20 +1,14 @@
 //! Which values of `network.packet` fit together.
 
 use super::{Fault, Packet, Protocol, Rdma, RdmaControl, RdmaRecovery, Tcp, Transport};
-use declared::{Key, Misfit, Setting, Words, suited};
 use declared::findings::{At, Findings};
 use declared::tree::Value;
+use declared::{Key, Misfit, Setting, Words, suited};
 use topology::Fabric;
 
 /// Refuses values that cannot be, and warns of keys that have no effect. `sprays`: each packet takes
 /// a way of its own.
-pub(crate) fn check(
-    packet: &Packet,
-    fabric: &Fabric,
-    sprays: bool,
-    at: &At<'_>,
-    findings: &mut Findings,
-) {
+pub fn check(packet: &Packet, fabric: &Fabric, sprays: bool, at: &At<'_>, findings: &mut Findings) {
     let misfits = packet.misfits(fabric);
     if !misfits.is_empty() {
         misfits.into_iter().for_each(|fault| {

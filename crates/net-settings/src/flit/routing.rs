@@ -1,31 +1,54 @@
 //! `network.flit.routing`: a word, or a table in a file.
 
-use declared::{Absent, Key, Setting, Shown};
 use declared::findings::{At, Findings};
+use declared::{Absent, Key, Setting, Shown};
 use std::fmt;
 use std::path::Path;
 
-/// How packets are routed on flits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum FlitRouting {
+/// How packets are routed on flits. `T` is a table of routes: in settings the path of its file, in
+/// the backend the routes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FlitRouting<T = String> {
     /// By the routes of the topology.
+    #[default]
     Topology,
-    /// One dimension after the other.
+    /// One dimension after the other: on a stack the routes of the topology, on a graph minimal
+    /// routes that take links of the lowest kind first.
     DimensionOrder,
-    /// Up towards a root, then down.
+    /// Towards a root as far as need be, then away from it (up*/down*: Schroeder and others,
+    /// "Autonet", IEEE Journal on Selected Areas in Communications 9, 1991).
     UpDown,
-    /// Over a node at random.
+    /// To a node at random, then to the destination (Valiant and Brebner, "Universal schemes for
+    /// parallel communication", STOC 1981).
     Valiant {
         /// Changes which nodes.
         seed: u64,
     },
-    /// Every minimal way, by what is before it.
+    /// Every minimal way, the one with the fewest flits before it first, and deterministic routes as
+    /// the last resort (Duato, IEEE Transactions on Parallel and Distributed Systems 4, 1993).
     Adaptive,
-    /// By the table of a file.
-    Table {
-        /// Path of the table.
-        file: String,
-    },
+    /// By a table.
+    Table(T),
+}
+
+impl FlitRouting {
+    /// The same with the routes that `read` finds in the file of a table.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn with_table<T, E>(
+        &self,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<FlitRouting<T>, E> {
+        Ok(match self {
+            FlitRouting::Topology => FlitRouting::Topology,
+            FlitRouting::DimensionOrder => FlitRouting::DimensionOrder,
+            FlitRouting::UpDown => FlitRouting::UpDown,
+            FlitRouting::Valiant { seed } => FlitRouting::Valiant { seed: *seed },
+            FlitRouting::Adaptive => FlitRouting::Adaptive,
+            FlitRouting::Table(file) => FlitRouting::Table(read(file)?),
+        })
+    }
 }
 
 /// The words, and what they allow.
@@ -62,7 +85,7 @@ impl Setting for FlitRouting {
             let path = findings.text(&named)?;
             let folder = Path::new(findings.file_of(named.tree.origin)).parent();
             let file = folder.unwrap_or(Path::new("")).join(path).to_string_lossy().into_owned();
-            return Some(FlitRouting::Table { file });
+            return Some(FlitRouting::Table(file));
         }
         let text = findings.text(at)?;
         let found = of(text);
@@ -74,14 +97,14 @@ impl Setting for FlitRouting {
 
     fn show(&self) -> Option<Shown> {
         Some(match self {
-            FlitRouting::Table { file } => Shown::Map(vec![(TABLE.name, Shown::quoted(file))]),
+            FlitRouting::Table(file) => Shown::Map(vec![(TABLE.name, Shown::quoted(file))]),
             word => Shown::of(word),
         })
     }
 
     fn json(&self) -> serde_json::Value {
         match self {
-            FlitRouting::Table { file } => serde_json::json!({ TABLE.name: file }),
+            FlitRouting::Table(file) => serde_json::json!({ TABLE.name: file }),
             word => word.to_string().into(),
         }
     }
@@ -108,7 +131,7 @@ impl fmt::Display for FlitRouting {
             FlitRouting::Valiant { seed: 0 } => f.write_str("valiant"),
             FlitRouting::Valiant { seed } => write!(f, "valiant({seed})"),
             FlitRouting::Adaptive => f.write_str("adaptive"),
-            FlitRouting::Table { file } => write!(f, "table {file}"),
+            FlitRouting::Table(file) => write!(f, "table {file}"),
         }
     }
 }

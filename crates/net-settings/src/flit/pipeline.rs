@@ -4,8 +4,8 @@ use declared::{counts, section, words};
 
 section! {
     /// Stages and allocators of an input-queued router.
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-    pub struct FlitPipeline {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Pipeline {
         /// Cycles in which a head gets its route. 0: it is looked up a router ahead (lookahead).
         pub route_computation: u32 as stage, default 1;
         /// Cycles in which a head gets a virtual channel.
@@ -19,7 +19,7 @@ section! {
         /// Whether heads ask for the switch together with a virtual channel.
         pub speculation: bool, default false;
         /// How virtual channels and the switch are allocated.
-        pub allocator: FlitAllocator, default FlitAllocator::Islip;
+        pub allocator: Allocator, default Allocator::Islip;
         /// Iterations of `islip`.
         pub iterations: u32 as iterations, default 1;
         /// Whether a virtual channel is free for the next packet only when all flits of the last one
@@ -40,28 +40,31 @@ counts! {
 
 /// How virtual channels and the switch are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FlitAllocator {
-    /// Outputs grant and inputs accept, both in turn (McKeown, IEEE/ACM Transactions on Networking
-    /// 7, 1999).
+pub enum Allocator {
+    /// iSLIP: outputs grant and inputs accept, both in turn (McKeown, "The iSLIP Scheduling
+    /// Algorithm for Input-Queued Switches", IEEE/ACM Transactions on Networking 7, 1999).
     Islip,
-    /// Inputs pick a request, then outputs an input, both in turn.
+    /// Separable, inputs first: each input picks a request, then each output an input, both in turn
+    /// (Dally and Towles, "Principles and Practices of Interconnection Networks", 2004, section
+    /// 19.3).
     RoundRobin,
-    /// The same; outputs take the input that they have served least recently.
+    /// The same, but outputs take the input that they have served least recently: a matrix arbiter
+    /// (section 18.5).
     Matrix,
-    /// The same; both take the oldest packet.
+    /// The same, but both take the packet that was created first.
     Age,
 }
 
 words!(
-    FlitAllocator:
-    "islip" = FlitAllocator::Islip,
-    "round_robin" = FlitAllocator::RoundRobin,
-    "matrix" = FlitAllocator::Matrix,
-    "age" = FlitAllocator::Age,
+    Allocator:
+    "islip" = Allocator::Islip,
+    "round_robin" = Allocator::RoundRobin,
+    "matrix" = Allocator::Matrix,
+    "age" = Allocator::Age,
 );
 
-impl Default for FlitPipeline {
-    fn default() -> FlitPipeline {
+impl Default for Pipeline {
+    fn default() -> Pipeline {
         declared::absent()
     }
 }

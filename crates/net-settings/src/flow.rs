@@ -5,15 +5,15 @@ use units::{Bandwidth, Ratio, Span};
 
 /// How flows share a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum FlowWeights {
+pub enum Weights {
     /// All alike.
     #[default]
     Equal,
-    /// In inverse proportion to the latency of their route.
+    /// In inverse proportion to the latency of their route there and back, as TCP does.
     RoundTrip,
 }
 
-words!(FlowWeights: "equal" = FlowWeights::Equal, "round_trip" = FlowWeights::RoundTrip);
+words!(Weights: "equal" = Weights::Equal, "round_trip" = Weights::RoundTrip);
 
 section! {
     /// Settings of the fair-flow backend.
@@ -25,7 +25,7 @@ section! {
         pub efficiency: Ratio, default Ratio::ONE;
         /// How transfers share a link: all alike, or in inverse proportion to the latency of their
         /// route, as TCP does.
-        pub weights: FlowWeights, default FlowWeights::Equal;
+        pub weights: Weights, default Weights::Equal;
         /// Rates are found anew at most once in this time; 0: at each start and end. Runs with many
         /// flows are much faster with some hundred nanoseconds.
         pub rates_every: Span, default Span::ZERO;

@@ -3,7 +3,7 @@
 use topology::Fabric;
 
 /// Fault of a list with this number of entries for the links of a fabric, and the allowed ones.
-pub(super) fn misfit(entries: usize, fabric: &Fabric) -> Option<(String, String)> {
+pub(crate) fn misfit(entries: usize, fabric: &Fabric) -> Option<(String, String)> {
     let kinds = fabric.kinds_of_links();
     if entries == kinds.len() {
         return None;
