@@ -2,8 +2,8 @@
 
 use crate::common::{flat, graph, link, transfers};
 use net_packet::{
-    Buffer, Marking, Packets, Pause, Rdma, RdmaControl, RdmaRecovery, Settings, Spraying,
-    Switch, Tcp, Transport,
+    Buffer, Marking, Packets, Pause, Rdma, RdmaControl, RdmaRecovery, Settings, Spraying, Switch,
+    Tcp, Transport,
 };
 use network::Backend;
 use topology::{GraphFabric, GraphNode, Routing};
@@ -93,8 +93,10 @@ fn dcqcn_keeps_the_queue_short_and_shares() {
     });
     let incast: Vec<_> = (1..5).map(|src| (src, 0, 50_000_000, 0)).collect();
     let run = |congestion_control| {
-        let settings =
-            rdma(Rdma { congestion_control, ..Rdma::default() }, Switch { marking, ..Switch::default() });
+        let settings = rdma(
+            Rdma { congestion_control, ..Rdma::default() },
+            Switch { marking, ..Switch::default() },
+        );
         let mut network = flat(5, settings);
         let ends = transfers(&mut network, &incast);
         let first = ends.iter().min().unwrap().0 as f64;

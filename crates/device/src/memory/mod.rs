@@ -8,6 +8,7 @@
 //! starts and what it delays (`sim`), the network between NPUs (`net-*`).
 
 mod cxl;
+pub mod keys;
 mod link;
 mod local;
 mod mesh;

@@ -59,7 +59,6 @@ mod reader_tests;
 mod reference;
 #[cfg(test)]
 mod reference_tests;
-mod remote;
 mod shape;
 mod show;
 #[cfg(test)]

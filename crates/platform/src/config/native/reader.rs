@@ -4,7 +4,7 @@ use super::fabric;
 use super::network::{self, Network};
 use super::shape::Shape;
 use super::top_level_keys::Root;
-use super::{cards, collectives, explicit, failed, generated, library, nics, npu, remote, sized};
+use super::{cards, collectives, explicit, failed, generated, library, nics, npu, sized};
 use crate::library::Library;
 use crate::platform::{
     Collectives, DimensionOrder, Hierarchy, Like, Measured, Platform, Scheduler,
@@ -13,6 +13,7 @@ use crate::profile::Profile;
 use declared::findings::{At, Findings};
 use declared::tree::Tree;
 use declared::{Setting, Tried, Words, absent};
+use device::memory::keys as memory;
 use topology::Fabric;
 
 /// The platform, or nothing and at least one problem.
@@ -24,7 +25,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
     let npu = npu::resolve(file.npu.clone(), root.get(Root::npu).as_ref(), findings);
     let fabric = fabric?;
     let remote_memory = match (file.remote_memory.clone().value(), root.get(Root::remote_memory)) {
-        (Some(keys), Some(at)) => remote::resolve(keys, &at, fabric.npus(), findings),
+        (Some(keys), Some(at)) => memory::resolve(keys, &at, fabric.npus(), findings),
         _ => None,
     };
     let logical = logical(&file, &root, fabric.npus(), findings);
@@ -238,7 +239,7 @@ pub(super) fn keys(platform: &Platform) -> Root {
         failed: lost.into(),
         network: Tried::Read(platform.network.clone()),
         npu: Tried::Read(npu::keys(&platform.npu)),
-        remote_memory: platform.remote_memory.as_ref().map(remote::keys).into(),
+        remote_memory: platform.remote_memory.as_ref().map(memory::keys).into(),
         collectives: Tried::Read(collectives::keys(&platform.collectives, &platform.custom_paths)),
         library: platform.library.clone().into(),
         scheduler: Tried::Read(platform.scheduler.clone()),

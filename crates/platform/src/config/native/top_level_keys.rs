@@ -8,11 +8,11 @@ use super::links::Links;
 use super::network::Network;
 use super::nics::Nic;
 use super::npu::Npu;
-use super::remote::Remote;
 use super::shape::Shape;
 use crate::library::Library;
 use crate::platform::Scheduler;
 use declared::{Tried, section};
+use device::memory::keys::Remote;
 
 section! {
     /// A platform file.

@@ -1,20 +1,27 @@
-//! `remote_memory`: memory outside the NPUs. Not here: the models (`device::memory`).
+//! The keys of `remote_memory`, the memory of keys, and the keys of a memory again, to print it.
 
+use super::{Cxl, Fault, Groups, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches, Wire};
 use declared::findings::{At, Findings};
 use declared::tree::Value;
 use declared::{Setting, Shown, Words, absent, section, words};
-use device::memory::{self, Fault, Groups, Mesh, Offload, RemoteMemory, Ring, Sharing, Switches};
 use units::{Bandwidth, Bytes, Span};
 
 /// Model of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Model {
+pub enum Model {
+    /// A latency and a bandwidth.
     Link,
+    /// A CXL-like link.
     Cxl,
+    /// CPU memory and NVMe of each NPU.
     ZeroInfinity,
+    /// A pool behind switches in nodes and outside of them.
     Hierarchical,
+    /// A pool behind levels of switches.
     Switches,
+    /// A pool on a ring.
     Ring,
+    /// A pool on a mesh.
     Mesh,
 }
 
@@ -31,9 +38,12 @@ words!(
 
 /// Who shares one memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shared {
+pub enum Shared {
+    /// One NPU.
     PerNpu,
+    /// Those of a node.
     PerNode,
+    /// All.
     Pool,
 }
 
@@ -46,8 +56,10 @@ words!(
 
 /// Links that the bandwidth of a memory group is given for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PerGroup {
+pub enum PerGroup {
+    /// One.
     Link,
+    /// All of a group.
     Group,
 }
 
@@ -55,8 +67,10 @@ words!(PerGroup: "link" = PerGroup::Link, "group" = PerGroup::Group);
 
 /// Links that the bandwidth of a node is given for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PerNode {
+pub enum PerNode {
+    /// One.
     Link,
+    /// All of a node.
     Node,
 }
 
@@ -65,7 +79,7 @@ words!(PerNode: "link" = PerNode::Link, "node" = PerNode::Node);
 section! {
     /// Memory outside the NPUs.
     #[derive(Clone, Debug)]
-    pub(super) struct Remote by model {
+    pub struct Remote by model {
         /// Model of the memory ([memory](../models/memory.md)).
         pub model: Model, default Model::Link;
         /// Who shares one memory.
@@ -123,7 +137,7 @@ section! {
 section! {
     /// A link.
     #[derive(Clone, Debug)]
-    pub(super) struct Line {
+    pub struct Line {
         /// Bandwidth of the link.
         pub bandwidth: Bandwidth, required;
         /// Latency of the link.
@@ -134,7 +148,7 @@ section! {
 section! {
     /// The link of a memory group.
     #[derive(Clone, Debug)]
-    pub(super) struct MemorySide {
+    pub struct MemorySide {
         /// Bandwidth, as `per` says.
         pub bandwidth: Bandwidth, required;
         /// Latency of the link.
@@ -147,7 +161,7 @@ section! {
 section! {
     /// The link of a node, or of an NPU.
     #[derive(Clone, Debug)]
-    pub(super) struct NpuSide {
+    pub struct NpuSide {
         /// Bandwidth, as `per` says.
         pub bandwidth: Bandwidth, required;
         /// Latency of the link.
@@ -160,7 +174,7 @@ section! {
 section! {
     /// Memory of a tier.
     #[derive(Clone, Debug)]
-    pub(super) struct Tier {
+    pub struct Tier {
         /// Bandwidth.
         pub bandwidth: Bandwidth, required;
         /// Latency.
@@ -173,7 +187,7 @@ section! {
 section! {
     /// A level of switches.
     #[derive(Clone, Debug)]
-    pub(super) struct Level {
+    pub struct Level {
         /// Switches of this level.
         pub switches: u32, required;
         /// Bandwidth of one link towards the NPUs.
@@ -185,8 +199,10 @@ section! {
 
 /// `stations`: on a ring, or along the two sides of a mesh.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stations {
+pub enum Stations {
+    /// How many.
     Ring(u32),
+    /// Along x and along y.
     Mesh([u32; 2]),
 }
 
@@ -222,7 +238,7 @@ impl Setting for Stations {
 }
 
 /// The memory of the keys at `at`, or nothing and at least one problem.
-pub(super) fn resolve(
+pub fn resolve(
     keys: Remote,
     at: &At<'_>,
     npus: u32,
@@ -292,13 +308,13 @@ impl Remote {
         findings: &mut Findings,
     ) -> Option<RemoteMemory> {
         Some(match self.model {
-            Model::Link => RemoteMemory::Link(memory::Link {
+            Model::Link => RemoteMemory::Link(super::Link {
                 sharing: sharing?,
                 latency: self.latency?,
                 bandwidth: self.bandwidth?,
                 capacity: self.capacity,
             }),
-            Model::Cxl => RemoteMemory::Cxl(memory::Cxl {
+            Model::Cxl => RemoteMemory::Cxl(Cxl {
                 sharing: sharing?,
                 latency: self.latency?,
                 bandwidth: self.bandwidth?,
@@ -360,8 +376,8 @@ impl Remote {
     fn hierarchical(self) -> Option<Switches> {
         let (nodes, outer) = (self.nodes?, self.out_switches?);
         let levels = vec![
-            memory::Level { switches: nodes, down: self.in_node.as_ref()?.wire() },
-            memory::Level { switches: outer, down: self.npu_side.as_ref()?.wire(outer) },
+            super::Level { switches: nodes, down: self.in_node.as_ref()?.wire() },
+            super::Level { switches: outer, down: self.npu_side.as_ref()?.wire(outer) },
         ];
         Some(Switches {
             levels,
@@ -374,11 +390,11 @@ impl Remote {
 
     fn switches(self) -> Option<Switches> {
         let groups = self.pool_groups()?;
-        let level = |level: &Level| memory::Level {
+        let level = |level: &Level| super::Level {
             switches: level.switches,
-            down: memory::Wire { bandwidth: level.bandwidth, latency: level.latency },
+            down: Wire { bandwidth: level.bandwidth, latency: level.latency },
         };
-        let levels: Vec<memory::Level> = self.levels?.iter().map(level).collect();
+        let levels: Vec<super::Level> = self.levels?.iter().map(level).collect();
         Some(Switches {
             memory_level: self.memory_level.unwrap_or(levels.len() as u32),
             levels,
@@ -390,59 +406,59 @@ impl Remote {
 }
 
 impl Line {
-    fn wire(&self) -> memory::Wire {
-        memory::Wire { bandwidth: self.bandwidth, latency: self.latency }
+    fn wire(&self) -> Wire {
+        Wire { bandwidth: self.bandwidth, latency: self.latency }
     }
 
-    fn of(wire: memory::Wire) -> Line {
+    fn of(wire: Wire) -> Line {
         Line { bandwidth: wire.bandwidth, latency: wire.latency }
     }
 }
 
 /// One of `links` links that have a bandwidth together.
-fn one_of(links: Option<u32>, bandwidth: Bandwidth, latency: Span) -> memory::Wire {
+fn one_of(links: Option<u32>, bandwidth: Bandwidth, latency: Span) -> Wire {
     let links = u64::from(links.unwrap_or(1).max(1));
-    memory::Wire { bandwidth: Bandwidth((bandwidth.0 / links).max(1)), latency }
+    Wire { bandwidth: Bandwidth((bandwidth.0 / links).max(1)), latency }
 }
 
 impl MemorySide {
     /// The link; a memory group has `links` of them.
-    fn wire(&self, links: u32) -> memory::Wire {
+    fn wire(&self, links: u32) -> Wire {
         let several = (self.per == Some(PerGroup::Group)).then_some(links);
         one_of(several, self.bandwidth, self.latency)
     }
 
-    fn of(wire: memory::Wire) -> MemorySide {
+    fn of(wire: Wire) -> MemorySide {
         MemorySide { bandwidth: wire.bandwidth, latency: wire.latency, per: None }
     }
 }
 
 impl NpuSide {
     /// The link; a node has `links` of them.
-    fn wire(&self, links: u32) -> memory::Wire {
+    fn wire(&self, links: u32) -> Wire {
         let several = (self.per == Some(PerNode::Node)).then_some(links);
         one_of(several, self.bandwidth, self.latency)
     }
 
-    fn of(wire: memory::Wire) -> NpuSide {
+    fn of(wire: Wire) -> NpuSide {
         NpuSide { bandwidth: wire.bandwidth, latency: wire.latency, per: None }
     }
 }
 
 impl Tier {
-    fn tier(self) -> memory::Tier {
-        let wire = memory::Wire { bandwidth: self.bandwidth, latency: self.latency };
-        memory::Tier { wire, capacity: self.capacity }
+    fn tier(self) -> super::Tier {
+        let wire = Wire { bandwidth: self.bandwidth, latency: self.latency };
+        super::Tier { wire, capacity: self.capacity }
     }
 
-    fn of(tier: memory::Tier) -> Tier {
-        let memory::Wire { bandwidth, latency } = tier.wire;
+    fn of(tier: super::Tier) -> Tier {
+        let Wire { bandwidth, latency } = tier.wire;
         Tier { bandwidth, latency, capacity: tier.capacity }
     }
 }
 
 /// The keys that read back to a memory.
-pub(super) fn keys(memory: &RemoteMemory) -> Remote {
+pub fn keys(memory: &RemoteMemory) -> Remote {
     let keys: Remote = absent();
     let shared = |sharing: Sharing, latency: Span, bandwidth: Bandwidth, keys: Remote| {
         let (sharing, npus_per_node) = match sharing {
@@ -458,16 +474,15 @@ pub(super) fn keys(memory: &RemoteMemory) -> Remote {
             ..keys
         }
     };
-    let pool =
-        |model: Model, groups: &Groups, side: memory::Wire, chunk: Bytes, keys: Remote| Remote {
-            model,
-            groups: Some(groups.count),
-            capacity: groups.capacity,
-            memory_side: Some(MemorySide::of(side)),
-            chunk_size: Some(chunk),
-            ..keys
-        };
-    let around = |between: memory::Wire, npu_side: memory::Wire, stations: Stations| Remote {
+    let pool = |model: Model, groups: &Groups, side: Wire, chunk: Bytes, keys: Remote| Remote {
+        model,
+        groups: Some(groups.count),
+        capacity: groups.capacity,
+        memory_side: Some(MemorySide::of(side)),
+        chunk_size: Some(chunk),
+        ..keys
+    };
+    let around = |between: Wire, npu_side: Wire, stations: Stations| Remote {
         between: Some(Line::of(between)),
         npu_side: Some(NpuSide::of(npu_side)),
         stations: Some(stations),
@@ -493,7 +508,7 @@ pub(super) fn keys(memory: &RemoteMemory) -> Remote {
             ..keys
         },
         RemoteMemory::Switches(switches) => {
-            let level = |level: &memory::Level| Level {
+            let level = |level: &super::Level| Level {
                 switches: level.switches,
                 bandwidth: level.down.bandwidth,
                 latency: level.down.latency,
