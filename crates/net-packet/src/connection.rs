@@ -3,6 +3,7 @@
 use crate::round_trips::RoundTrips;
 use crate::settings::{Settings, Transport};
 use crate::{rdma, tcp};
+use network::LossUsage;
 use std::collections::VecDeque;
 use units::{Bandwidth, Span, Time};
 
@@ -98,7 +99,7 @@ impl Connection {
     }
 
     /// Losses of the sender.
-    pub(crate) fn losses(&self) -> tcp::Losses {
+    pub(crate) fn losses(&self) -> LossUsage {
         match &self.sides {
             Sides::Tcp(sides) => sides.0.losses,
             Sides::Rdma(sides) => sides.0.losses,

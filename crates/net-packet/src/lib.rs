@@ -18,7 +18,7 @@ mod settings;
 mod switches;
 mod tcp;
 
-pub use backend::{Flow, Packets, Skipped, Totals};
+pub use backend::{Packets, Skipped};
 pub use net_settings::packet::{
     Dcqcn, Flight, Marking, Pause, Rdma, RdmaControl, RdmaRecovery, Rescue, Spraying, TcpControl,
     TcpRecovery, Ties,
@@ -26,4 +26,3 @@ pub use net_settings::packet::{
 pub use port::Counters;
 pub use protocols::Protocols;
 pub use settings::{Buffer, Settings, Switch, Tcp, Transport};
-pub use tcp::Losses;

@@ -23,7 +23,7 @@ impl Write for Shared {
     }
 }
 
-fn captured(transport: Transport) -> (Vec<u8>, net_packet::Totals) {
+fn captured(transport: Transport) -> (Vec<u8>, network::PacketUsage) {
     let switch = Switch { buffer: Buffer::Port(Bytes(60_000)), ..Switch::default() };
     let settings = Settings { switch, ..Settings::with(transport) };
     let (out, mut network) = (Shared::default(), flat(4, settings));
@@ -60,7 +60,7 @@ fn a_capture_of_tcp_has_every_segment_and_acknowledgement() {
             sacks += u64::from(tcp.options.elements_iter().count() > 2);
         }
     }
-    assert_eq!((data, acks), (totals.data, totals.acks));
+    assert_eq!((data, acks), (totals.data, totals.acknowledgements));
     assert!(sacks > 0);
 }
 
@@ -76,5 +76,5 @@ fn a_capture_of_rdma_is_udp_to_its_port() {
         assert_eq!(udp.destination_port(), 4791);
         count += 1;
     }
-    assert_eq!(count, totals.data + totals.acks);
+    assert_eq!(count, totals.data + totals.acknowledgements);
 }

@@ -2,7 +2,7 @@
 //! test names: `src/tcp/scenario.rs`.
 
 use crate::common::{graph, link, transfer};
-use net_packet::{Buffer, Marking, Packets, Settings, Switch, Tcp, TcpControl, Totals, Transport};
+use net_packet::{Buffer, Marking, Packets, Settings, Switch, Tcp, TcpControl, Transport};
 use network::Backend;
 use topology::{GraphFabric, GraphLink, GraphNode, Routing};
 use units::{Bandwidth, Bytes, Span, Time};
@@ -96,7 +96,7 @@ fn the_sawtooth_at_a_buffer() {
         let drops: Vec<usize> =
             (300..3000).filter(|&i| totals[i].drops > totals[i - 1].drops).collect();
         let (first, last) = (drops[0], drops[drops.len() - 1]);
-        let (begin, end): (Totals, Totals) = (totals[first], totals[last]);
+        let (begin, end) = (&totals[first], &totals[last]);
         let periods = (end.drops - begin.drops) as f64;
         let packets = (end.data - begin.data) as f64 / periods;
         let seconds = (last - first) as f64 * trip / periods;

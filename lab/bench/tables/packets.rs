@@ -3,8 +3,8 @@
 
 use crate::{Wish, cells, child as measured, digits, head};
 use benches::clock::{Effort, peak_memory_mb};
-use net_packet::{Buffer, Packets, Settings, Switch, Tcp, Totals, Transport};
-use network::{Backend, Transfer};
+use net_packet::{Buffer, Packets, Settings, Switch, Tcp, Transport};
+use network::{Backend, PacketUsage, Transfer};
 use peers::packets::{Order, all_reduce, star};
 use std::io;
 use units::{Bandwidth, Bytes, Ratio, Span, Time};
@@ -87,7 +87,7 @@ pub fn child(words: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-fn all_to_all(mtu: u16, order: Order) -> io::Result<Totals> {
+fn all_to_all(mtu: u16, order: Order) -> io::Result<PacketUsage> {
     let mut network = star(HOSTS, (BANDWIDTH, LATENCY), settings(mtu)).map_err(io::Error::other)?;
     all_reduce(&mut network, HOSTS, BYTES, order).ok_or_else(|| io::Error::other("stuck"))?;
     Ok(network.totals())

@@ -277,7 +277,7 @@ impl Packets {
         });
         let class = if self.protocols.whole().switch.control_first { FIRST } else { DATA };
         let Connection { dst, back, around: wire, .. } = self.connections[at as usize];
-        self.totals.acks += 1;
+        self.totals.acknowledgements += 1;
         let packet =
             Packet { seq, connection: at, route: back, via: END, sack, wire, flags, class };
         self.forward(now, dst, packet);

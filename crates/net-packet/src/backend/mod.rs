@@ -16,7 +16,6 @@ mod totals;
 mod usage;
 
 pub use skip::Skipped;
-pub use totals::{Flow, Totals};
 
 use crate::capture::{Capture, Leaving};
 use crate::connection::Connection;
@@ -27,12 +26,11 @@ use crate::protocols::Protocols;
 use crate::settings::Transport;
 use crate::switches::Switches;
 use crate::tcp::Sack;
-use engine::Histogram;
-use engine::{EventQueue, Random};
+use engine::{EventQueue, Histogram, Random};
 use instants::Instants;
 use network::{
-    Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink, Parts,
-    Sending, Stuck, Transfer, Usage,
+    Backend, BlockedPort, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage, NetworkSink,
+    PacketUsage, Parts, Sending, Stuck, Transfer, Usage,
 };
 use rustc_hash::FxHashMap;
 use skip::Skip;
@@ -106,7 +104,9 @@ pub struct Packets {
     bytes: Vec<u128>,
     transfers: u128,
     by_link: bool,
-    pub(crate) totals: Totals,
+    pub(crate) totals: PacketUsage,
+    /// Packets that came to their end.
+    pub(crate) arrived: u64,
     pub(crate) round_trips: Histogram<6>,
 }
 
@@ -154,7 +154,8 @@ impl Packets {
             capture: None,
             transfers: 0,
             by_link,
-            totals: Totals::default(),
+            totals: PacketUsage::default(),
+            arrived: 0,
             round_trips: Histogram::default(),
         }
     }
@@ -368,7 +369,7 @@ impl Packets {
                 return self.forward(now, node, packet);
             }
         }
-        self.totals.arrived += 1;
+        self.arrived += 1;
         if packet.is(ACK) {
             self.acknowledged(now, packet);
         } else {

@@ -1,8 +1,9 @@
 //! The sending side of a reliable connection: which packet to send next, and when.
 
 use super::dcqcn::Dcqcn;
-use crate::tcp::{Emit, Losses, Sack};
+use crate::tcp::{Emit, Sack};
 use net_settings::packet::{Rdma, RdmaRecovery};
+use network::LossUsage;
 use std::collections::VecDeque;
 use units::{Bandwidth, Bytes, Span, Time};
 
@@ -38,7 +39,7 @@ pub(crate) struct Sender {
     rate: Option<Dcqcn>,
     pub free: Time,
     pub deadline: Option<Time>,
-    pub losses: Losses,
+    pub losses: LossUsage,
 }
 
 impl Sender {
@@ -57,7 +58,7 @@ impl Sender {
             rate: rdma.dcqcn.map(|_| Dcqcn::new(line)),
             free: Time::ZERO,
             deadline: None,
-            losses: Losses::default(),
+            losses: LossUsage::default(),
         }
     }
 
@@ -163,7 +164,7 @@ impl Sender {
     /// Sends again from the first byte that is missing.
     fn go_back(&mut self) {
         if self.next > self.una {
-            self.losses.recoveries += 1;
+            self.losses.fast_recoveries += 1;
         }
         self.next = self.una;
         self.flight.clear();
@@ -197,7 +198,7 @@ impl Sender {
         }
         self.holes += found;
         if begins && found > 0 {
-            self.losses.recoveries += 1;
+            self.losses.fast_recoveries += 1;
             self.recover = self.highest;
         }
     }

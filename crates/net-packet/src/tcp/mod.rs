@@ -12,7 +12,6 @@ mod scenario;
 mod sender;
 
 pub(crate) use receiver::{Answer, Receiver, Sack};
-pub use sender::Losses;
 pub(crate) use sender::{Emit, Sender};
 
 use crate::settings::Tcp;

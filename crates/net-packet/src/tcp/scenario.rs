@@ -200,7 +200,7 @@ fn a_single_loss_is_sent_again_after_three_duplicates() {
         assert_eq!(path.again(), [(10, 4)], "sack {sack}");
         assert_eq!(path.arrived(), 60);
         let losses = path.sender.losses;
-        assert_eq!((losses.recoveries, losses.timeouts), (1, 0));
+        assert_eq!((losses.fast_recoveries, losses.timeouts), (1, 0));
         // Segments 4 to 27 were under way at the loss: 20, and two for each of 4 acknowledged.
         let after = path.windows.iter().rfind(|&&(at, _)| at == 20).expect("acknowledged").1;
         assert!((12..=13).contains(&after), "sack {sack}: {after} segments");
@@ -292,7 +292,7 @@ fn cubic_follows_its_curve() {
         println!("{t:>5.1} {window:>8} {expected:>8.1}");
         assert!((window as f64 / expected - 1.0).abs() < 0.03, "{window} after {t} s");
     }
-    assert_eq!((path.sender.losses.recoveries, path.sender.losses.timeouts), (1, 0));
+    assert_eq!((path.sender.losses.fast_recoveries, path.sender.losses.timeouts), (1, 0));
 }
 
 /// A retransmission that is lost as well waits for the timer (RFC 6675, section 5).
@@ -464,7 +464,7 @@ fn an_echo_of_marks_shrinks_the_window_once() {
         }
         assert_eq!(reduced.iter().filter(|&&said| said).count(), 1, "{control:?}");
         assert_eq!(reduced.first(), Some(&true), "{control:?}");
-        assert_eq!(sender.losses, super::Losses::default());
+        assert_eq!(sender.losses, network::LossUsage::default());
         // A mark of the next window counts again.
         let under_way = sender.next - 21 * SEGMENT;
         sender.acknowledged(now + TRIP, (21 * SEGMENT, None, true), &tcp);
@@ -522,12 +522,12 @@ fn the_sawtooth_has_mathis_mean_and_period() {
         });
         path.write(1_000_000);
         path.run(4_000);
-        let (from, begin) = (path.arrived(), path.sender.losses.recoveries);
+        let (from, begin) = (path.arrived(), path.sender.losses.fast_recoveries);
         path.run(24_000);
         let trips = 20_000.0 / 10.0;
         let rate = (path.arrived() - from) as f64 / trips;
         let mathis = (1.5 * every as f64).sqrt();
-        let begun = path.sender.losses.recoveries - begin;
+        let begun = path.sender.losses.fast_recoveries - begin;
         let period = trips / begun as f64;
         let theory = (8.0 * every as f64 / 3.0).sqrt() / 2.0;
         println!("{every:>12} {rate:>17.1} {mathis:>7.1} {period:>16.1} {theory:>7.1}");

@@ -10,6 +10,7 @@ use super::receiver::Sack;
 use super::recovery::{Cause, Recovery};
 use super::rtt::Rtt;
 use super::{Flight, Rescue, Tcp, TcpRecovery};
+use network::LossUsage;
 use std::collections::VecDeque;
 use units::{Span, Time};
 
@@ -63,17 +64,6 @@ pub(crate) struct Emit {
     pub reduced: bool,
 }
 
-/// Losses of a sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
-    /// Segments sent again.
-    pub retransmits: u64,
-    /// Fast recoveries.
-    pub recoveries: u64,
-    /// Timeouts.
-    pub timeouts: u64,
-}
-
 /// The sending side.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
@@ -105,7 +95,7 @@ pub(crate) struct Sender {
     /// When the retransmission timer expires.
     pub deadline: Option<Time>,
     last_sent: Time,
-    pub losses: Losses,
+    pub losses: LossUsage,
 }
 
 impl Sender {
@@ -136,7 +126,7 @@ impl Sender {
             rtt: Rtt::new(round_trip),
             deadline: None,
             last_sent: Time::ZERO,
-            losses: Losses::default(),
+            losses: LossUsage::default(),
         }
     }
 
@@ -487,7 +477,7 @@ impl Sender {
     /// Fast recovery begins. After a mark of the same window nothing is reduced again (RFC 3168,
     /// section 6.1.2).
     fn enter(&mut self, tcp: &Tcp) {
-        self.losses.recoveries += 1;
+        self.losses.fast_recoveries += 1;
         if self.recovery.is_none() {
             self.reduce(tcp);
         }

@@ -10,8 +10,9 @@ use units::Time;
 /// what was sent, `bytes`; and no queue of a switch was above its buffer.
 pub fn counts(network: &Packets, bytes: u64) {
     let totals = network.totals();
-    let sent = totals.data + totals.acks;
-    assert_eq!(sent, totals.arrived + totals.drops + totals.under_way, "packets: {totals:?}");
+    let sent = totals.data + totals.acknowledgements;
+    let known = network.arrived() + totals.drops + network.under_way();
+    assert_eq!(sent, known, "packets: {totals:?}");
     let carried: u64 = network.flows().map(|flow| flow.bytes).sum();
     assert_eq!(carried, bytes, "bytes that have arrived");
     let room = |link| match network.settings(link).switch.buffer {

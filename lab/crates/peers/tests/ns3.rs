@@ -5,7 +5,8 @@
 #[expect(dead_code, reason = "other checks are for other tests")]
 mod check;
 
-use net_packet::{Buffer, Settings, Switch, Tcp, TcpControl, Ties, Totals, Transport};
+use net_packet::{Buffer, Settings, Switch, Tcp, TcpControl, Ties, Transport};
+use network::PacketUsage;
 use peers::packets::{Order, Trees, all_reduce, star};
 use units::{Bandwidth, Bytes, Span};
 
@@ -81,7 +82,7 @@ fn off(ours: f64, theirs: f64) -> f64 {
     ours / theirs - 1.0
 }
 
-fn again(run: &Run) -> (f64, Totals) {
+fn again(run: &Run) -> (f64, PacketUsage) {
     let link = (Bandwidth(12_500_000_000), run.latency);
     let mut network = star(HOSTS, link, run.settings).expect("a network");
     let (end, bytes) = match run.chunks {
@@ -144,7 +145,7 @@ fn runs_with_losses_lose_as_much() {
             ("drops", totals.drops, run.drops),
             ("retransmits", losses.retransmits, run.retransmits),
             ("timeouts", losses.timeouts, run.timeouts),
-            ("recoveries", losses.recoveries, run.recoveries),
+            ("recoveries", losses.fast_recoveries, run.recoveries),
         ];
         for (name, ours, theirs) in counts {
             println!("{name:>14} {ours:>7} {theirs:>7}");

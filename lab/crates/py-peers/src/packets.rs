@@ -86,12 +86,12 @@ pub fn packet_all_reduce<'py>(
     found.set_item("drops", totals.drops)?;
     found.set_item("retransmits", totals.losses.retransmits)?;
     found.set_item("timeouts", totals.losses.timeouts)?;
-    found.set_item("recoveries", totals.losses.recoveries)?;
+    found.set_item("recoveries", totals.losses.fast_recoveries)?;
     found.set_item("data", totals.data)?;
     found.set_item("hops", totals.hops)?;
     found.set_item("longest_queue", totals.longest_queue)?;
-    found.set_item("rtt_mean_us", totals.round_trip_mean.as_us())?;
-    if let Some(sampled) = totals.sampled_round_trips {
+    found.set_item("rtt_mean_us", totals.round_trips.mean.as_us())?;
+    if let Some(sampled) = totals.round_trips.sampled {
         for (name, trip) in ["mean", "p50", "p99"].iter().zip(sampled) {
             found.set_item(format!("rtt_sampled_{name}_us"), trip.as_us())?;
         }
