@@ -50,7 +50,7 @@ fn pauses_keep_an_incast_lossless() {
         let end = transfers(&mut network, &incast).into_iter().max().unwrap();
         (end.0 as f64 / 1e3, network.totals(), on_link(&settings, 16_000_000))
     };
-    let (_, lossy, _) = run(RdmaControl::None);
+    let (_, lossy, _) = run(None);
     assert!(lossy.drops > 0 && lossy.losses.retransmits > 0, "{lossy:?}");
     let (end, lossless, expected) = run(pause);
     assert_eq!((lossless.drops, lossless.losses.retransmits), (0, 0), "{lossless:?}");

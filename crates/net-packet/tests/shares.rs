@@ -29,7 +29,7 @@ fn spread(values: impl Iterator<Item = f64> + Clone) -> f64 {
     most / values.fold(f64::INFINITY, f64::min)
 }
 
-fn rdma(recovery: Recovery, switch: Switch) -> Settings {
+fn rdma(recovery: RdmaRecovery, switch: Switch) -> Settings {
     let rdma = Rdma {
         recovery,
         congestion_control: RdmaControl::None,

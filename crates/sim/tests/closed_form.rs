@@ -99,7 +99,7 @@ proptest! {
         let workload = workload(&platform.sizes, &steps);
         let mut native = native(&platform);
         if narrow {
-            native.scheduler = Scheduler { active_chunks: platform::ByDim::All(1), queues_per_dim: platform::ByDim::All(1), rendezvous: false, ..native.scheduler };
+            native.scheduler = Scheduler { active_chunks: declared::ByDim::All(1), queues_per_dim: declared::ByDim::All(1), rendezvous: false, ..native.scheduler };
         }
         // Those that have closed forms.
         for backend in [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow] {
