@@ -1,8 +1,9 @@
 //! Native platform files: YAML with units, presets found by name, `extends`, `--set` overrides,
 //! inline notation.
 //!
-//! Every key is declared once: the root's in `top_level_keys.rs`, those of a section in the file of that
-//! section. `docs/reference/platform-files.md` lists them. A section has three parts: its keys
+//! Every key is declared once: the root's in `top_level_keys.rs`, those of networks in
+//! `net_settings`, those of memory in `device::memory::keys`, those of other sections in the file of
+//! that section. `docs/reference/platform-files.md` lists them. A section has three parts: its keys
 //! (`section!`), `resolve`, which makes a part of the platform of them, and `keys`, which makes keys
 //! of that part again, to print it.
 
