@@ -1,7 +1,6 @@
 """tools/old_words.py [--check]: writes docs/reference/old-words.md from the tables of old words.
 
-The tables are `armillary.old_words`, `armillary.old_modules`, and the keys that `crates/platform`
-declares. With `--check` it ends with 1 if the page differs, and writes nothing."""
+The tables are `armillary.old_words`, `armillary.old_modules`, and the keys that crates declare. With `--check` it ends with 1 if the page differs, and writes nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/old-words.md"
 _RENAMED = re.compile(r"pub (\w+): (?:(?!\bpub ).)*?\bwas \[([^\]]*)\]", re.DOTALL)
 _MARK = "<!-- given: the tables of old words -->"
+DECLARING = ("device", "net-settings", "platform")
+"""Crates with keys of platform files."""
 _TITLES = {
     "verb": "Options of verbs",
     "verb value": "Values of options of verbs",
@@ -43,7 +44,7 @@ JSON and of reports, and in Python as a `DeprecationWarning`. Release {NEXT} rem
 the table says otherwise.
 
 `python tools/old_words.py` writes this page from `python/armillary/old_words.py`,
-`python/armillary/old_modules.py` and the keys that `crates/platform` declares. A test compares.
+`python/armillary/old_modules.py` and the keys that `crates` declare. A test compares.
 """
 
 
@@ -95,8 +96,8 @@ def _spelled(word: OldWord, name: str) -> str:
 def _platform_keys() -> Iterator[tuple[str, str]]:
     """Old and new names of keys of platform files, as their declarations have them."""
     found = set[tuple[str, str]]()
-    for path in sorted((ROOT / "crates/platform/src").rglob("*.rs")):
-        if "declared" not in path.parts and "tests" not in path.stem:
+    for path in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        if path.relative_to(ROOT).parts[1] in DECLARING and "tests" not in path.stem:
             for new, old in _RENAMED.findall(path.read_text(encoding="utf-8")):
                 found |= {(f"`{each}`", f"`{new}`") for each in re.findall(r'"(\w+)"', old)}
     yield from sorted(found)

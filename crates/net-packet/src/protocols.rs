@@ -24,7 +24,7 @@ impl From<Settings> for Protocols {
 }
 
 impl Protocols {
-    /// Those that `packet`, which has no faults, asks for on the links of `fabric`.
+    /// Settings that `packet`, which has no faults, asks for on the links of `fabric`.
     pub fn new(packet: &Packet, fabric: &Fabric, links: &LinkGraph) -> Protocols {
         let settings = |protocol| Settings::new(packet, protocol);
         let each = packet.protocols().iter().map(settings).collect();

@@ -172,7 +172,7 @@ impl Switch {
 }
 
 impl Settings {
-    /// Those of one dimension of `packet`, which has no faults.
+    /// Settings of one dimension of `packet`, which has no faults.
     pub fn new(packet: &Packet, protocol: &Protocol) -> Settings {
         Settings {
             mtu: short(protocol.mtu),

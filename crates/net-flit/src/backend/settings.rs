@@ -34,7 +34,7 @@ pub struct PacketsByKind {
 /// Settings of a network of flits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What users choose.
+    /// The keys, as users give them.
     pub keys: Flit,
     /// Bytes of a flit.
     pub flit: u32,
@@ -60,7 +60,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Those of `keys` on the links of `fabric`, which have these `costs`; `read` has the routes of
+    /// Settings by `keys` on the links of `fabric`, which have these `costs`; `read` has the routes of
     /// a table's file.
     ///
     /// # Errors

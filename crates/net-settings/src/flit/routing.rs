@@ -27,7 +27,7 @@ pub enum FlitRouting<T = String> {
     /// Every minimal way, the one with the fewest flits before it first, and deterministic routes as
     /// the last resort (Duato, IEEE Transactions on Parallel and Distributed Systems 4, 1993).
     Adaptive,
-    /// By a table.
+    /// The next link comes from a table.
     Table(T),
 }
 
@@ -35,7 +35,7 @@ impl FlitRouting {
     /// The same with the routes that `read` finds in the file of a table.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub fn with_table<T, E>(
         &self,
         read: impl FnOnce(&str) -> Result<T, E>,
