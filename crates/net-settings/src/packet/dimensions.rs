@@ -50,13 +50,13 @@ impl Packet {
             headers,
             framing: self.framing.at(place).0,
             injection_latency: *self.injection_latency.at(place),
-            buffer: self.buffer.at(place).clone(),
-            marking: self.marking.at(place).clone(),
-            pause: self.pause.at(place).clone(),
+            buffer: *self.buffer.at(place),
+            marking: *self.marking.at(place),
+            pause: *self.pause.at(place),
             ties: self.ties_used(),
             skip: self.skip,
-            tcp: self.tcp.at(place).clone().unwrap_or_default(),
-            rdma: self.rdma.at(place).clone().unwrap_or_default(),
+            tcp: self.tcp.at(place).unwrap_or_default(),
+            rdma: self.rdma.at(place).unwrap_or_default(),
         }
     }
 

@@ -187,7 +187,7 @@ fn rdma(rdma: &Rdma, packet: &Protocol, faults: &mut Faults) {
     window(rdma.window, packet, Packet::rdma, faults);
     faults.above_zero(rdma.timeout, &[Packet::rdma, Rdma::timeout]);
     if rdma.congestion_control == RdmaControl::Dcqcn {
-        dcqcn(&rdma.dcqcn.clone().unwrap_or_default(), faults);
+        dcqcn(&rdma.dcqcn.unwrap_or_default(), faults);
     }
 }
 
