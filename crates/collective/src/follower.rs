@@ -105,7 +105,7 @@ mod tests {
         let mut follower = Follower::default();
         assert_eq!(fired(&mut follower, &steps), [0], "nothing is usable for the second step");
         assert_eq!(follower.receive(), 0);
-        assert_eq!(fired(&mut follower, &steps), [], "received is not yet usable");
+        assert_eq!(fired(&mut follower, &steps), [0; 0], "received is not yet usable");
         follower.make_usable();
         assert_eq!(fired(&mut follower, &steps), [1], "the third step needs two receptions");
         assert_eq!(follower.receive(), 1);
@@ -116,7 +116,7 @@ mod tests {
     fn steps_fire_in_order() {
         let steps = [send(2, 0), send(0, 0)];
         let mut follower = Follower::default();
-        assert_eq!(fired(&mut follower, &steps), [], "the second step waits behind the first");
+        assert_eq!(fired(&mut follower, &steps), [0; 0], "the second step waits behind the first");
         follower.make_usable();
         follower.make_usable();
         assert_eq!(fired(&mut follower, &steps), [0, 1]);
