@@ -395,7 +395,7 @@ def collective_row(
 ) -> nccl.CollectiveRow:
     """Times the collective `kind` of one size; see `collective`."""
     from . import run_warnings
-    from .explain import bounds
+    from .estimate import bounds
 
     platform = Platform.of(platform)
     kind, width, ranks = nccl.operation(kind), nccl.element_bytes(dtype), platform.npus

@@ -66,7 +66,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     "repeat": {"schema"},
     "run_warnings": {"schema"},
+    "estimate": {"_core", "blocks", "errors", "platform", "schema", "units", "workload"},
     "explain": {
+        "estimate",
         "option_fields",
         "blocks",
         "errors",
@@ -98,6 +100,7 @@ ALLOWED: dict[str, set[str]] = {
     "api": {
         "old_words",
         "polars_extra",
+        "estimate",
         "kept_runs",
         "_core",
         "backends",
@@ -138,6 +141,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "design": {
         "polars_extra",
+        "estimate",
         "_core",
         "api",
         "backends",
@@ -154,6 +158,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "plan": {
         "old_words",
+        "estimate",
         "option_fields",
         "sizes",
         "api",
@@ -225,7 +230,7 @@ LIBRARIES: dict[str, set[str]] = {
     "polars": {"result", "api", "design", "sweep", "report"},
     "vl_convert": {"report"},
     "yaml": {"documents"},
-    "numpy": {"calibrate", "design", "plan"},
+    "numpy": {"calibrate", "design", "estimate", "plan"},
     "scipy": set(),
     "msgspec": {"calibrate", "kept_runs", "report", "workload", "sweep"},
     "torch": set(),

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from armillary.design import reader, search
-from armillary.design.model import serial
 from armillary.design.optimal import Constraint, Question, optimise
+from armillary.estimate.step_model import serial
 
 WORKLOADS = [
     {"model": "transformer-17b", "micro_batch": 16, "zero": 2},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..estimate.topology import Topology
 from .optimal import Constraint
 from .task import BandwidthRange, Task
-from .topology import Topology
 
 TOTAL = "bandwidth.total"
 

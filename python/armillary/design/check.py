@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from .. import run_warnings
 from ..api import simulate
+from ..estimate.terms import Timing, step_model
 from ..platform import Platform
 from ..uncertainty import Interval
 from ..units import NS_PER_S
 from . import timing
-from .build import Timing, step_model
 from .solving import Design
 from .task import Task
 

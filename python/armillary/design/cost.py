@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ..estimate.topology import StackDimension, Topology
 from ..units import GB
 from . import whole_links
-from .topology import StackDimension, Topology
 from .whole_links import Offer
 
 PARTS = ("link", "nic", "switch")

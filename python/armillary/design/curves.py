@@ -8,14 +8,14 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..estimate.step_model import Vector
+from ..estimate.topology import Space
 from ..units import GB
 from . import bind, schemes
 from .check import check
-from .model import Vector
 from .optimal import Constraint, NoSolution
 from .solving import Design, Instance, designed
 from .task import Task
-from .topology import Space
 
 OPTIMAL = "optimal"
 NAMES = (*schemes.SCHEMES, OPTIMAL)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _core
-from .model import StepModel, Vector
+from ..estimate.step_model import StepModel, Vector
 from .optimal import Constraint, NoSolution, Question, optimise
 
 _EASE = 1e-7

@@ -17,6 +17,8 @@ from typing import Any
 from .. import _core, documents
 from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
+from ..estimate.terms import Job
+from ..estimate.topology import Topology
 from ..platform import Platform
 from ..sweep.source import Source
 from ..units import GB, UNITS, base, counted, split
@@ -24,9 +26,7 @@ from ..workload import Workload, build, load, load_model
 from ..workload.families import settable
 from ..workload.workload import is_text
 from . import libra, overlap
-from .build import Job
 from .task import ParallelismChoice
-from .topology import Topology
 
 _OWN = (
     "name",

@@ -27,10 +27,10 @@ from typing import Any
 
 from .. import documents
 from ..errors import InputError, Problem
+from ..estimate.topology import BLOCKS, StackDimension, Topology, block
 from ..sweep.source import Source, read
 from ..workload import Program, Workload
 from .cost import CostTable, Technology
-from .topology import BLOCKS, StackDimension, Topology, block
 
 _KINDS = {
     "none": "",

@@ -1,7 +1,8 @@
 """The best bandwidths: a small convex program, and a certificate that needs no trust in its solver.
 
-Here: the program, its dual bound, shadow prices. Not here: the time model (`model.py`), what a
-user's constraints are in numbers (`constraints.py`), which of them conflict (`infeasible.py`).
+Here: the program, its dual bound, shadow prices. Not here: the time model
+(`estimate/step_model.py`), what a user's constraints are in numbers (`constraints.py`), which of
+them conflict (`infeasible.py`).
 
     minimise   price . bw + sum_w weight_w T_w
     subject to T_w >= compute_w + sum over its parts p of x_p
@@ -32,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _core
-from .model import StepModel, Vector
+from ..estimate.step_model import StepModel, Vector
 
 _FINE = 1e-8
 """Gap above which a program is solved again, scaled by its first answer."""

@@ -19,14 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..api import simulate
+from ..estimate import traffic
+from ..estimate.terms import Cluster, Job, Timing, busiest, step_model
+from ..estimate.topology import MOST_DIMENSIONS, StackDimension, Topology
+from ..estimate.traffic import GroupVolume
 from ..platform import Platform
 from ..units import GB, NS_PER_S
 from ..workload import Workload
-from . import traffic
-from .build import Cluster, Job, Timing, busiest, step_model
 from .timing import pace
-from .topology import MOST_DIMENSIONS, StackDimension, Topology
-from .traffic import GroupVolume
 
 Progress = Callable[[float], None]
 _AMPLE = "1000000 TB/s"

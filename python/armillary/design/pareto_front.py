@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .model import Vector
+from ..estimate.step_model import Vector
 from .optimal import NoSolution, Optimum, Question, optimise
 
 _CLOSE = 1e-7

@@ -26,16 +26,16 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from ..errors import InputError
+from ..estimate.floor import Floor
+from ..estimate.step_model import StepModel
+from ..estimate.terms import Job
+from ..estimate.topology import Topology
 from ..uncertainty import Factors, indistinct
 from . import search
-from .build import Job
 from .check import Check, check
-from .floor import Floor
-from .model import StepModel
 from .search import Searcher
 from .solving import Design
 from .task import ParallelismChoice, Task
-from .topology import Topology
 
 PROVED, RULE, BUDGET, MODEL = "proved", "rule", "budget", "model"
 """How the order is known: by the floor; by the rule; not, as the budget ended; not at all, nothing

@@ -16,12 +16,13 @@ from typing import Any
 from .. import backends, documents
 from ..documents import Path_
 from ..errors import InputError
+from ..estimate import topology
+from ..estimate.topology import BLOCKS, Space, StackDimension, Topology
 from ..sweep.source import Source, read
 from ..units import UNITS, base, counted, split
-from . import constraints, cost_file, jobs, libra, memory_prices, timing, topology
+from . import constraints, cost_file, jobs, libra, memory_prices, timing
 from .cost import CostTable
 from .task import OBJECTIVES, BandwidthRange, Task
-from .topology import BLOCKS, Space, StackDimension, Topology
 
 KEYS = (
     "name",

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .model import StepModel, Vector, serial
+from ..estimate.step_model import StepModel, Vector, serial
 from .optimal import Constraint, Question, optimise
 
 SCHEMES = ("EqualBW", "MessageBW", "SmartBW")

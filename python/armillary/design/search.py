@@ -30,7 +30,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError, Problem
-from . import infeasible, overlap, pareto_front, traffic
+from ..estimate import traffic
+from ..estimate.topology import Space, Topology
+from . import infeasible, overlap, pareto_front
 from .optimal import Constraint, NoSolution
 from .solving import (
     Design,
@@ -49,7 +51,6 @@ from .solving import (
     program_of,
 )
 from .task import ParallelismChoice, Task
-from .topology import Space, Topology
 
 _EVEN = 1e-6
 """Values nearer than that, relatively, count as equal."""

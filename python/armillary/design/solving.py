@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..estimate.step_model import StepModel, Vector
+from ..estimate.terms import Job, step_model
+from ..estimate.topology import Space, Topology
 from . import bind, optimal, pareto_front, timing, whole_links
-from .build import Job, step_model
-from .model import StepModel, Vector
 from .optimal import Constraint, Question
 from .task import ParallelismChoice, Task
-from .topology import Space, Topology
 from .whole_links import Offer
 
 

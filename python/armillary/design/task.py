@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .build import Job
+from ..estimate.terms import Job
+from ..estimate.topology import Space, Topology
 from .constraints import Written
 from .cost import CostTable
 from .memory_cost import PoolParts
-from .topology import Space, Topology
 
 OBJECTIVES = ("step_time", "performance_per_cost", "cost", "pareto")
 

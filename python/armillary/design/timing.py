@@ -1,16 +1,16 @@
 """Everything but bandwidth that takes time on a task's platforms: latencies, chunks, endpoint
 delays, reductions.
 
-Here: reading them out of a task. Not here: their part in a step's time (`build.py`).
+Here: reading them out of a task. Not here: their part in a step's time (`estimate/terms.py`).
 """
 
 from __future__ import annotations
 
+from ..estimate.terms import Timing
+from ..estimate.topology import Topology
 from ..platform import Platform
 from ..units import S_PER_PS, base
-from .build import Timing
 from .task import Task
-from .topology import Topology
 
 _PS = S_PER_PS
 

@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..estimate.step_model import StepModel, Vector
+from ..estimate.topology import StackDimension
 from . import pareto_front
-from .model import StepModel, Vector
 from .optimal import Constraint, NoSolution, Question, optimise
-from .topology import StackDimension
 
 _SMALL = 4096
 """Choices of a box that are tried out rather than bounded."""

@@ -21,9 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..estimate.network_dimensions import NetworkDimension, dimensions
+from ..estimate.report_detail import detail
 from ..schema import Collective, PathOperation, Report
-from .network import NetworkDimension, dimensions
-from .rows import LAUNCH, detail, pattern, require_choices, term_sum
+from .rows import LAUNCH, pattern, require_choices, term_sum
 
 _WAITS = ("contention_ns", "congestion_ns", "queue_ns")
 _BYTES = ("transfer_ns", "port_ns")

@@ -13,12 +13,13 @@ from shlex import quote
 from typing import Any
 
 from ..blocks import BLOCKS
+from ..estimate.network_dimensions import dimensions
+from ..estimate.report_detail import detail
 from ..option_fields import spelled
 from ..schema import Collective, CollectiveTerms, Report
 from ..step_parts import PARTS
 from ..units import GB, PPM, PS_PER_NS, TFLOP
-from .network import dimensions
-from .rows import detail, term
+from .rows import term
 
 _MORE = 1.1
 _LESS = 0.9

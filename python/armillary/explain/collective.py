@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..estimate import bounds
+from ..estimate.network_dimensions import NetworkDimension, dimensions
 from ..report.page import Part, Section, Table
 from ..report.plain_names import Named, words
 from ..report.quantity import bandwidth, number, share, size, time
 from ..schema import Collective, CollectiveTerms, Report
 from ..units import GB, PS_PER_NS, counted
-from . import bounds, charts
-from .network import NetworkDimension, dimensions
+from . import charts
 from .rows import TERMS, term, term_sum
 
 _WAITS = tuple(TERMS[name] for name in ("contention_ns", "congestion_ns", "queue_ns"))

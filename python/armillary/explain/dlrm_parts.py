@@ -2,9 +2,9 @@
 
 Here: what each part costs.
 
-Not here: which operations are a part of Eq. 1 of Neo (`model/roofline.py`), what a step consists of
-(`workload/dlrm_flow.py`; `armillary_train/profile_ranges.py` gives recorded steps the same names,
-so that both kinds of reports can be read), rooflines without a run (`plan/roofline.py`).
+Not here: which operations are a part of Eq. 1 of Neo (`estimate/roofline.py`), what a step consists
+of (`workload/dlrm_flow.py`; `armillary_train/profile_ranges.py` gives recorded steps the same
+names, so that both kinds of reports can be read), rooflines without a run (`plan/roofline.py`).
 
 A part's cost is the time of a rank that is charged to it, mean over the ranks, so that costs and
 idle time add up to the step. The parts of Eq. 1 are the times of the operations themselves, next to
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..model.roofline import StepParts, part, reported
+from ..estimate.roofline import StepParts, part, reported
 from ..schema import Operation, Report, Roofline
 
 _PARTS = (

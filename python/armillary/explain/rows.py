@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from typing import cast
 
 from ..errors import InputError, Problem
-from ..schema import Collective, CollectiveTerms, Detail, Report
+from ..estimate.report_detail import detail
+from ..schema import Collective, CollectiveTerms, Report
 
 TERMS = {
     "latency_ns": "latency",
@@ -32,21 +33,6 @@ _SUGGESTIONS = 5
 def pattern(name: str) -> str:
     """A name with a star for each number in it, as the detail has them."""
     return re.sub("[0-9]+", "*", name)
-
-
-def detail(report: Report, what: str = "") -> Detail:
-    """The detail of a report. Raises `InputError` for a report without one."""
-    found = report["detail"]
-    if found is None or "collectives" not in found:
-        message = "the report has no detail, so its parts are unknown"
-        raise InputError(
-            [
-                Problem(
-                    what, "detail", message, "armillary run --json, or simulate(..., detail=True)"
-                )
-            ]
-        )
-    return found
 
 
 def require_choices(report: Report, what: str = "") -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..estimate import bounds
+from ..estimate.report_detail import detail
 from ..report import path_layers
 from ..report.page import Part, Section, Table
 from ..report.plain_names import Named
@@ -12,8 +14,8 @@ from ..report.quantity import number, share, time
 from ..schema import CriticalPath, Report
 from ..step_parts import PARTS
 from ..units import counted
-from . import bounds, charts, step_interval
-from .rows import LAUNCH, detail
+from . import charts, step_interval
+from .rows import LAUNCH
 
 _ROWS = 10
 _CAUSES = {

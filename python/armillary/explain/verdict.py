@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..estimate.report_detail import detail
 from ..repeat import Again, Unrepeatable
 from ..report.plain_names import words
 from ..report.quantity import share, size
 from ..schema import PathOperation, Report
 from ..step_parts import PARTS
 from . import changes, whatif, workload_changes
-from .rows import detail, unsaid
+from .rows import unsaid
 
 _BOUND = 0.5
 """Share from which something bounds the step, and does not only take most of it."""

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 
 from ..errors import ArmillaryError
+from ..estimate.report_detail import detail
 from ..repeat import Again, Unrepeatable
 from ..report.page import Part, Section, Table
 from ..report.quantity import time
@@ -21,7 +22,7 @@ from ..schema import Collective, Report
 from ..units import counted
 from . import charts, workload_changes
 from .changes import Change, applying, impossible
-from .rows import detail, pattern
+from .rows import pattern
 
 MOST = 40
 """Runs at most."""

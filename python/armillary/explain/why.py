@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import run_warnings
+from ..estimate.report_detail import detail
 from ..repeat import Again, Unrepeatable
 from ..report.page import Page, Section, Table
 from ..report.quantity import number, share, size, time
@@ -14,7 +15,7 @@ from ..schema import Collective, Operation, Report
 from ..units import counted
 from . import collective, step, verdict, whatif
 from .explanation import EXPLANATION, Explanation, ExplanationInterrupted
-from .rows import detail, find, operations, pattern, require_choices, unknown
+from .rows import find, operations, pattern, require_choices, unknown
 
 _MOST = 5
 """Rows explained in full when a name has several matches."""

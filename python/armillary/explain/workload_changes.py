@@ -16,6 +16,7 @@ from math import log2
 from typing import Any
 
 from ..errors import InputError
+from ..estimate import bounds
 from ..model.decoder import Decoder
 from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
@@ -29,7 +30,6 @@ from ..workload.families import DECODERS
 from ..workload.parallelism import Parallelism
 from ..workload.parallelism_reader import parallelism
 from ..workload.schedule import bubble_share
-from . import bounds
 from .changes import Change
 
 MOST = 16

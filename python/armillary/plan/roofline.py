@@ -1,5 +1,5 @@
 """The roofline of a recommendation model on a platform: each part of its step by itself, as fast as
-the platform allows, put together by Eq. 1 (`model/roofline.py`).
+the platform allows, put together by Eq. 1 (`estimate/roofline.py`).
 
     kernel           as a run times it by itself (`Platform.times`), the mean of all ranks
     collective       as simulated on the otherwise idle network, with the mean of all ranks
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from ..api import collective_us
 from ..errors import InputError, Problem
+from ..estimate.roofline import StepParts, part
 from ..model.files import Model
 from ..model.messages import Width
-from ..model.roofline import StepParts, part
 from ..model.sharding import TableLoad
 from ..platform import AnyPlatform, Platform
 from ..units import PS_PER_S, counted

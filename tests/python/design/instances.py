@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from armillary.design.model import StepModel, StepPart, serial
 from armillary.design.optimal import Constraint
+from armillary.estimate.step_model import StepModel, StepPart, serial
 
 
 def total(budget: float, dimensions: int) -> Constraint:

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import linprog
 
 from armillary.design import constraints, infeasible
-from armillary.design.model import serial
 from armillary.design.optimal import Constraint
+from armillary.estimate.step_model import serial
 
 STACK = ("chiplet", "package", "node", "nic")
 PRICE = (1.0, 2.0, 3.0, 4.0)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from armillary.design import cost_file
-from armillary.design.topology import parse
 from armillary.errors import InputError
+from armillary.estimate.topology import parse
 
 
 def bill(table: str, text: str, *gigabytes: float) -> dict[tuple[int, str], float]:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from instances import overlapping, random_model, total
 
-from armillary.design.model import StepModel, StepPart, serial
 from armillary.design.optimal import Constraint, NoSolution, Question, optimise
 from armillary.design.schemes import equal, message, smart
+from armillary.estimate.step_model import StepModel, StepPart, serial
 
 GAP = 1e-6
 

@@ -13,8 +13,9 @@ import pytest
 from conftest import Armillary
 
 import armillary as arm
-from armillary.design import overlap, topology
-from armillary.design.floor import Floor
+from armillary.design import overlap
+from armillary.estimate import topology
+from armillary.estimate.floor import Floor
 from armillary.report import design as report
 from armillary.workload import Program, Workload
 

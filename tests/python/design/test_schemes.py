@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instances import overlapping, random_model, total
 
-from armillary.design.model import serial
 from armillary.design.optimal import Question, optimise
 from armillary.design.schemes import equal, message, plain, smart, smart_of, split
+from armillary.estimate.step_model import serial
 
 
 def test_equations_1_and_2() -> None:

@@ -13,8 +13,8 @@ from instances import random_model, total
 from armillary.design import pareto_front, reader, search
 from armillary.design.optimal import Question
 from armillary.design.solving import Design
-from armillary.design.topology import Topology
 from armillary.errors import InputError
+from armillary.estimate.topology import Topology
 
 WORKLOADS = [
     {"model": "llama-3-8b", "tp": 4, "micro_batch": 2},

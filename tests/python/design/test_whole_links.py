@@ -14,7 +14,7 @@ from instances import overlapping, random_model, total
 import armillary as arm
 from armillary.design import cost_file, reader, search, whole_links
 from armillary.design.optimal import Constraint, NoSolution, Question, optimise
-from armillary.design.topology import StackDimension
+from armillary.estimate.topology import StackDimension
 
 GBITS = 1e9 / 8
 TABLE = {

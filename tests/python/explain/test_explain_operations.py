@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from small import one, switch, training
 
 import armillary as arm
-from armillary.explain import bounds, explain
+from armillary.estimate import bounds
+from armillary.explain import explain
 from armillary.schema import Collective
 
 KINDS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"]

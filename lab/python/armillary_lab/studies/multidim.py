@@ -15,8 +15,8 @@ from armillary.units import GB
 from armillary.workload import Workload, build
 
 if TYPE_CHECKING:
-    from armillary.design.model import StepModel, Vector
-    from armillary.design.topology import Topology
+    from armillary.estimate.step_model import StepModel, Vector
+    from armillary.estimate.topology import Topology
 
 PAPER = "Won et al., Multi-dimensional hierarchical network topologies, 2021, arXiv:2109.11762 v1"
 
@@ -84,8 +84,8 @@ def workload(name: str) -> Workload:
 @cache
 def step(name: str, shape: str) -> StepModel:
     """The paper's model of a step."""
-    from armillary.design import build as steps
     from armillary.design import overlap
+    from armillary.estimate import terms as steps
 
     found = steps.step_model(
         overlap.job(name, workload(name), NPU, measured=False), topology(shape)
@@ -96,7 +96,7 @@ def step(name: str, shape: str) -> StepModel:
 
 def topology(shape: str) -> Topology:
     """The network of that name in Table III."""
-    from armillary.design.topology import parse
+    from armillary.estimate.topology import parse
 
     found = parse(SHAPES[shape])
     assert found is not None, f"{SHAPES[shape]} is a topology"

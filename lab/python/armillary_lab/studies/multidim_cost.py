@@ -16,7 +16,7 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
     """A row for each part, and their sum. No network is simulated."""
     del backends
     from armillary.design import cost_file
-    from armillary.design.topology import parse
+    from armillary.estimate.topology import parse
 
     network = parse("SW(3)")
     assert network is not None, "SW(3) is a topology"

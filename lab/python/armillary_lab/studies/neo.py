@@ -19,9 +19,9 @@ from random import Random
 from typing import Any
 
 from armillary.api import simulate
+from armillary.estimate.roofline import StepParts
 from armillary.model import Model, load_model
 from armillary.model.dlrm import Dlrm, parse
-from armillary.model.roofline import StepParts
 from armillary.plan import plan
 from armillary.plan.roofline import roofline
 from armillary.platform import Platform

@@ -22,8 +22,8 @@ from armillary.errors import InputError, Problem
 from ..settings import RunOptions, Settings
 
 if TYPE_CHECKING:
+    from armillary.estimate.roofline import StepParts
     from armillary.model.dlrm import Dlrm
-    from armillary.model.roofline import StepParts
 
     from ..run.loop import Outcome, Progress
 
@@ -210,7 +210,7 @@ def _progress(stack: ExitStack) -> Progress | None:
 
 
 def _show(settings: Settings, outcome: Outcome, bound: Bound | None, json: str | None) -> None:
-    from armillary.model.roofline import reported
+    from armillary.estimate.roofline import reported
 
     roofline = None
     if bound is not None:

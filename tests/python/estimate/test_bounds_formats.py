@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import armillary as arm
-from armillary.explain import bounds
+from armillary.estimate import bounds
 from armillary.workload import build
 
 PEAK, NARROW = 989e12, 1979e12

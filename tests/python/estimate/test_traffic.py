@@ -8,9 +8,9 @@ import math
 import pytest
 
 import armillary as arm
-from armillary.design import topology, traffic
-from armillary.design.topology import Topology, factorisations, space
-from armillary.design.traffic import Members
+from armillary.estimate import topology, traffic
+from armillary.estimate.topology import Topology, factorisations, space
+from armillary.estimate.traffic import Members
 
 SHAPES = ["R(8)_SW(16)", "R(2)_FC(8)_R(4)", "FC(4)_R(4)_SW(4)_R(2)"]
 
@@ -176,3 +176,28 @@ def test_a_message_has_a_way_on_every_stack(
     assert {index: far for index, _, far in found} == {
         index: far for index, far in ways.items() if far
     }
+
+
+@pytest.mark.parametrize("shape", ["R(4)_SW(8)", "FC(4)_SW(3)", "SW(6)_R(3)", "R(3)_FC(4)_SW(2)"])
+@pytest.mark.parametrize("kind", ["broadcast", "reduce", "gather", "scatter"])
+def test_a_root_keeps_a_slow_dimension_busy_with_its_bytes(shape: str, kind: str) -> None:
+    """A gather goes up the dimensions, a scatter down, as docs/models/hierarchies.md says: a
+    dimension carries what those before it left."""
+    net = parse(shape)
+    per = ["link" if each == "Ring" else "npu" for each in net.blocks]
+    spans = traffic.extents(Members(0, net.npus, 1), net.sizes)
+    assert spans is not None
+    size = 2**20 * net.npus
+    loads = traffic.loads(kind, size / net.npus if kind == "gather" else size, spans, net)
+    settings = {
+        "scheduler.chunks": 64,
+        "scheduler.endpoint_delay": "0 ns",
+        "collectives.rings": "one_way",
+    }
+    for slow, load in enumerate(loads):
+        bandwidth = ["1 GB/s" if d == slow else "10 TB/s" for d in range(len(net))]
+        platform = arm.Platform(
+            shape, bandwidth=bandwidth, latency="0 ns", per=per, settings=settings
+        )
+        time = arm.collective(kind, size, platform)["time_us"][0] * 1e3
+        assert time == pytest.approx(load, rel=0.05), (slow, time, load)

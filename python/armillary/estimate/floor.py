@@ -1,8 +1,8 @@
 """A floor under the simulated time of a step: what no simulation on a network with these bandwidths
 can be faster than.
 
-Unlike the model of a step (`model.py`), which may err either way, this is a true lower bound, from
-two facts:
+Unlike the model of a step (`step_model.py`), which may err either way, this is a true lower bound,
+from two facts:
 
 - The operations of a chain depend each on the one before, so they take place one after another,
   and no collective is faster than its bytes over the bandwidth of the dimension they take longest
@@ -11,10 +11,11 @@ two facts:
 - What an NPU sends along a dimension takes as long as its links need: `T >= sum_g bytes_gd / bw_d`
   for each `d`.
 
-Messages of pipelines only order the computations of a chain, and take no time. The floor is a
-`StepModel`, so the best bandwidths under it are found, and bounded, like those of the model. Chains
-come from the simulator's own graph and durations (`crates/sim/src/floor.rs`), each the longest one
-for the bandwidths of some design.
+Messages of pipelines only order the computations of a chain, and take no time. Neither do
+collectives with a root: an NPU that is done with its part need not wait for the root. The floor is
+a `StepModel`, so the best bandwidths under it are found, and bounded, like those of the model.
+Chains come from the simulator's own graph and durations (`crates/sim/src/floor.rs`), each the
+longest one for the bandwidths of some design.
 
 Not here: which designs the floor excludes (`rank.py`).
 """
@@ -30,8 +31,8 @@ import numpy as np
 from ..platform import Platform
 from ..units import S_PER_PS
 from . import traffic
-from .build import Job
-from .model import StepModel, StepPart
+from .step_model import StepModel, StepPart
+from .terms import Job
 from .topology import Topology
 from .traffic import GroupVolume
 
@@ -104,7 +105,9 @@ class Floor:
             return None
         terms: dict[tuple[str, traffic.Extents], int] = {}
         column = [
-            terms.setdefault((each.kind, place or ()), len(terms)) if each.kind != "send" else None
+            terms.setdefault((each.kind, place or ()), len(terms))
+            if each.kind in _SYMMETRIC
+            else None
             for each, place in zip(self.volumes, places, strict=True)
         ]
         totals = np.zeros(len(terms))
@@ -170,9 +173,9 @@ class Floor:
 
 
 def _seconds(volume: GroupVolume, topology: Topology, bandwidth: Sequence[float]) -> float:
-    """Least time of a byte of a collective on a network; none for messages."""
+    """Least time of a byte of a collective on a network; none for messages and with a root."""
     spans = traffic.spans(volume, topology.sizes)
-    if volume.kind == "send" or not spans:
+    if volume.kind not in _SYMMETRIC or not spans:
         return 0.0
     per_byte = traffic.loads(volume.kind, 1.0, spans, topology)
     return max(

@@ -16,10 +16,13 @@ from typing import Any
 
 from ..schema import Collective, Report
 from ..units import PPM
-from .network import NetworkDimension, dimensions
-from .rows import detail
+from .carried_bytes import of_a_byte
+from .network_dimensions import NetworkDimension, dimensions
+from .report_detail import detail
 
 _IN_NETWORK = "in_network"
+_ROOTED = {"broadcast": 1, "reduce": 1, "gather": 0, "scatter": 0}
+"""Kinds whose ranks do not all send alike: whether all machines but one must, or one alone."""
 
 
 @dataclass(frozen=True)
@@ -96,20 +99,10 @@ def bytes_out(kind: str, size: int, machines: int, inner: int) -> float:
     """Bytes each NPU must send (or receive) over the links between `machines` of `inner` NPUs;
     `size` as traces do.
 
-    Never more than any algorithm needs, on the mean over the NPUs of the machine that needs most.
-    """
-    share = (machines - 1) / machines
-    needed = {
-        "all_reduce": 2 * share * size / inner,
-        "reduce_scatter": share * size / inner,
-        "scatter": share * size / inner,
-        "all_to_all": share * size,
-        "all_gather": (machines - 1) * size,
-        "gather": (machines - 1) * size,
-        "broadcast": size / inner,
-        "reduce": size / inner,
-    }
-    return needed.get(kind, 0.0)
+    Never more than any algorithm needs, on the mean over the NPUs of the machine that needs most:
+    all of them can share what its root sends or receives."""
+    _, needed = of_a_byte(kind, ((inner, None), (machines, None)))
+    return size * needed / (inner if kind in _ROOTED else 1)
 
 
 def _of_any_group(row: Collective, network: list[NetworkDimension]) -> Bound:
@@ -174,10 +167,6 @@ def peak(report: Report) -> float:
 
 def _settings(npu: Mapping[str, Any]) -> Mapping[str, Any]:
     return npu.get("compute_settings") or {}
-
-
-_ROOTED = {"broadcast": 1, "reduce": 1, "gather": 0, "scatter": 0}
-"""Kinds whose ranks do not all send alike: whether all machines but one must, or one alone."""
 
 
 def _needed(row: Collective, network: list[NetworkDimension], at: int) -> float:

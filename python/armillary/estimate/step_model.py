@@ -1,7 +1,7 @@
 """How long a step takes as a function of the bandwidth of each dimension.
 
-Here: the model and its evaluation. Not here: its optimum (`optimal.py`), what it is made of
-(`traffic.py`, `build.py`).
+Here: the model and its evaluation. Not here: its optimum (`design/optimal.py`), what it is made of
+(`traffic.py`, `terms.py`).
 
     w_gd = bytes_gd / bw_d + fixed_gd             how long a collective keeps a dimension busy
     t_g  = max_d (w_gd + fill sum_(e < d) w_ge)   its chunks pipeline; the first reaches d

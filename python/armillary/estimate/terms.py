@@ -1,7 +1,8 @@
 """From a workload to the model of its step on a topology.
 
 Here: which collectives a step holds, and how their time adds to it. Not here: how the simulator is
-asked about overlap (`overlap.py`), bytes by dimension (`traffic.py`), the formula (`model.py`).
+asked about overlap (`design/overlap.py`), bytes by dimension (`traffic.py`), the formula
+(`step_model.py`).
 
     T = compute + sum over clusters of phi(sum of the times of their collectives)
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from ..workload import Workload
 from . import traffic
-from .model import StepModel, StepPart, Vector
+from .step_model import StepModel, StepPart, Vector
 from .topology import Topology
 from .traffic import GroupVolume
 

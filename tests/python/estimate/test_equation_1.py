@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from armillary.model.roofline import StepParts
+from armillary.estimate.roofline import StepParts
 
 PARTS = StepParts(
     bottom_forward=3,

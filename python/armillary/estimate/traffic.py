@@ -1,16 +1,11 @@
 """Bytes that the collectives of a workload put on each dimension of a topology.
 
-Here: where the members of a group lie on a stack of dimensions, and the bytes an NPU sends along
-each. Not here: how long that takes (`model.py`). An all-reduce of `m` bytes over extents `e_1 ...
-e_D` of a group sends along dimension `d`
-
-    2 m (e_d - 1) / (e_1 ... e_d)
-
-a reduce-scatter half of it, an all-gather of contributions `c` as much as a reduce-scatter of `c
-e_1 ... e_D`, an all-to-all `m (e_d - 1) / e_d`, through a ring `m (e_d - 1) / 2`. A group of `e`
-NPUs in a FullyConnected of `n` uses only `e - 1` of the `n - 1` links that share the bandwidth of
-an NPU, so its bytes count `(n - 1) / (e - 1)` times. Source: docs/models/collectives.md,
-docs/models/hierarchies.md; paper of LIBRA, section III-B."""
+Here: where the members of a group lie on a stack of dimensions, and the bytes that keep the links
+of an NPU busy along each (`carried_bytes.py`), with rings one way and no other settings. A group of
+`e` NPUs in a FullyConnected of `n` uses only `e - 1` of the `n - 1` links that share the bandwidth
+of an NPU, so its bytes count `(n - 1) / (e - 1)` times. Not here: how long that takes
+(`step_model.py`). Source: docs/models/collectives.md, docs/models/hierarchies.md; paper of LIBRA,
+section III-B."""
 
 from __future__ import annotations
 
@@ -21,6 +16,7 @@ from dataclasses import dataclass
 
 from ..units import counted
 from ..workload import Workload
+from .carried_bytes import of_a_byte
 from .topology import Topology
 
 
@@ -159,32 +155,15 @@ def _spread(ranks: Sequence[int], sizes: Sequence[int]) -> Extents | None:
 
 def loads(kind: str, size: float, spans: Extents, topology: Topology) -> list[float]:
     """Bytes an NPU could send along each dimension while it takes part in collectives of `kind` of
-    `size` bytes.
+    `size` bytes, or in messages (`send`), which cross a dimension where their ends differ.
 
-    They are the bytes it does send wherever it uses all of its links.
+    They are the bytes that the busiest NPU sends or receives wherever it uses all of its links.
     """
     found = [0.0] * len(topology)
-    whole = math.prod(count for _, count, _ in spans)
-    passed = 1
-    for index, count, _ in spans:
-        passed *= count
-        shard = size * (count - 1) / passed
-        if kind == "all_reduce":
-            found[index] = 2 * shard
-        elif kind == "reduce_scatter":
-            found[index] = shard
-        elif kind in ("all_gather", "gather"):
-            found[index] = shard * whole
-        elif kind == "all_to_all":
-            found[index] = (
-                size * (count - 1) * (0.5 if topology.blocks[index] == "Ring" else 1 / count)
-            )
-        elif kind == "scatter":
-            found[index] = size * (count - 1) / count
-        elif (
-            kind != "barrier"
-        ):  # broadcast and reduce pass everything on; a message crosses where its ends differ
-            found[index] = size
+    blocks = tuple((count, topology.blocks[index]) for index, count, _ in spans)
+    carried = [1.0] * len(blocks) if kind == "send" else of_a_byte(kind, blocks)
+    for (index, count, _), share in zip(spans, carried, strict=True):
+        found[index] = size * share
         if topology.blocks[index] == "FullyConnected":
             found[index] *= (topology.sizes[index] - 1) / (count - 1)
     return found
