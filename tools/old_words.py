@@ -18,6 +18,8 @@ from armillary.old_words import NEXT, WORDS, OldWord
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/old-words.md"
 _RENAMED = re.compile(r"pub (\w+): (?:(?!\bpub ).)*?\bwas \[([^\]]*)\]", re.DOTALL)
+_MOVED = re.compile(r'\("([\w.]+)", "(\w+)", "(\w+)", "(\w+)"\)')
+"""The mapping, the old key, the mapping in it, and the key there."""
 _MARK = "<!-- given: the tables of old words -->"
 DECLARING = ("device", "net-settings", "platform")
 """Crates with keys of platform files."""
@@ -100,6 +102,9 @@ def _platform_keys() -> Iterator[tuple[str, str]]:
         if path.relative_to(ROOT).parts[1] in DECLARING and "tests" not in path.stem:
             for new, old in _RENAMED.findall(path.read_text(encoding="utf-8")):
                 found |= {(f"`{each}`", f"`{new}`") for each in re.findall(r'"(\w+)"', old)}
+    moved = ROOT / "crates/platform/src/config/native/moved.rs"
+    for _, old, mapping, new in _MOVED.findall(moved.read_text(encoding="utf-8")):
+        found.add((f"`{old}`", f"`{mapping}.{new}`"))
     yield from sorted(found)
 
 

@@ -21,7 +21,7 @@ from armillary import api
 ROOT = Path(__file__).parents[2]
 MISSING = "ns-3 is not installed (apt-get install libns3-dev)"
 TCP: dict[str, object] = {
-    "network.packet.like": "ns3",
+    "network.packet.tcp.like": "ns3",
     "network.packet.framing": "2 B",
     "network.packet.tick": "1 ns",
     "network.packet.tcp.window": "500 kB",

@@ -127,10 +127,8 @@ pub struct Tcp {
 
 /// ns-3 sends what an application has written one step of its clock later.
 fn injection(packet: &Packet, protocol: &Protocol) -> Span {
-    let step = match packet.like {
-        Like::Rfc => Span::ZERO,
-        Like::Ns3 => packet.tick.max(Span(1)),
-    };
+    let is_ns3 = protocol.transport == keys::Transport::Tcp && protocol.tcp.like == Like::Ns3;
+    let step = if is_ns3 { packet.tick.max(Span(1)) } else { Span::ZERO };
     protocol.injection_latency + step
 }
 
@@ -184,7 +182,7 @@ impl Settings {
             seed: packet.seed,
             spraying: packet.spraying,
             transport: match protocol.transport {
-                keys::Transport::Tcp => Transport::Tcp(Tcp::new(&protocol.tcp, protocol.like)),
+                keys::Transport::Tcp => Transport::Tcp(Tcp::new(protocol.tcp)),
                 keys::Transport::Rdma => Transport::Rdma(protocol.rdma.resolved()),
             },
         }
@@ -228,36 +226,30 @@ impl Default for Settings {
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp::new(&keys::Tcp::default(), Like::Rfc)
+        Tcp::new(keys::Tcp::default())
     }
 }
 
 impl Tcp {
-    /// The TCP of `keys`: where they leave something open, it is as `like` has it.
-    fn new(keys: &keys::Tcp, like: Like) -> Tcp {
-        let control = keys.congestion_control;
-        let (is_ns3, is_cubic) = (like == Like::Ns3, control == TcpControl::Cubic);
-        let flight = match (is_ns3, is_cubic) {
-            (false, _) => Flight::Outstanding,
-            (true, false) => Flight::Pipe,
-            (true, true) => Flight::Window,
-        };
-        let limit = if is_ns3 && is_cubic { u32::MAX } else { 1 };
+    /// The TCP of `keys`. Those without effect may be left out.
+    fn new(keys: keys::Tcp) -> Tcp {
+        let keys = keys.resolved();
+        let is_ns3 = keys.like == Like::Ns3;
         Tcp {
-            control,
+            control: keys.control(),
             initial_window: keys.initial_window,
-            slow_start_limit: keys.slow_start_limit.unwrap_or(limit),
-            hystart: keys.hystart.unwrap_or(is_ns3 && is_cubic),
+            slow_start_limit: keys.slow_start_limit.unwrap_or(1),
+            hystart: keys.hystart.unwrap_or(false),
             window: keys.window,
             ack_every: keys.ack_every,
-            prompt_acks: keys.prompt_acks,
+            prompt_acks: keys.prompt_acks.unwrap_or(1),
             ack_delay: keys.ack_delay,
             sack: keys.sack,
             rto_min: keys.rto_min,
-            rto_max: keys.rto_max,
-            flight: keys.threshold.unwrap_or(flight),
-            rescue: keys.rescue.unwrap_or(if is_ns3 { Rescue::Always } else { Rescue::Once }),
-            resent_in_pipe: keys.resent_in_pipe.unwrap_or(is_ns3),
+            rto_max: keys.rto_max.unwrap_or(keys.rto_min),
+            flight: keys.threshold.unwrap_or_default(),
+            rescue: keys.rescue.unwrap_or_default(),
+            resent_in_pipe: keys.resent_in_pipe.unwrap_or(false),
             stalls: is_ns3,
             partial: is_ns3,
             reduction: keys.recovery,
@@ -268,8 +260,12 @@ impl Tcp {
     /// As ns-3.44 does it (`TcpSocketBase` with `TcpNewReno`, `TcpCubic` or `TcpDctcp`), where that
     /// is not as the RFCs have it, for messages that are written at once.
     pub fn ns3(control: TcpControl) -> Tcp {
-        let keys = keys::Tcp { congestion_control: control, ..keys::Tcp::default() };
-        Tcp { partial: false, ..Tcp::new(&keys, Like::Ns3) }
+        let keys = keys::Tcp {
+            like: Like::Ns3,
+            congestion_control: Some(control),
+            ..keys::Tcp::default()
+        };
+        Tcp { partial: false, ..Tcp::new(keys) }
     }
 }
 

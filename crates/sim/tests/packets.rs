@@ -176,7 +176,7 @@ fn a_time_with_losses_is_chance_and_a_seed_draws_again_where_it_drew() {
     for (keys, lost, drawn) in [
         ("buffer: 15 kB", true, true),
         ("buffer: 15 kB, ties: in_order", true, false),
-        ("buffer: 15 kB, like: ns3", true, false),
+        ("buffer: 15 kB, tcp: ns3", true, false),
         ("buffer: 15 MB", false, false),
         ("mtu: 1500", false, false),
     ] {

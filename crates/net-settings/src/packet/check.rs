@@ -82,7 +82,7 @@ fn warnings(protocol: &Protocol, sprays: bool, at: &At<'_>, place: usize) -> Vec
         suit(&at, own, Rdma::keys(), Rdma::congestion_control, word);
     }
     if let Some((at, own)) = given(at, &[Packet::tcp], place) {
-        let word = protocol.tcp.congestion_control.word();
+        let word = protocol.tcp.control().word();
         suit(&at, own, Tcp::keys(), Tcp::congestion_control, word);
     }
     for (key, model) in [(Packet::tcp, Transport::Tcp), (Packet::rdma, Transport::Rdma)] {

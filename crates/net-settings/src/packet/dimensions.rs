@@ -5,6 +5,7 @@
 //! dimension of a stack, or for each kind of link of a fabric, as `links` has.
 
 use super::{Buffer, Like, Marking, Packet, Pause, Rdma, Tcp, TcpControl, Ties, Transport};
+use declared::ByDim;
 use units::{Ratio, Span};
 
 /// The settings of one dimension, with defaults put in.
@@ -12,8 +13,6 @@ use units::{Ratio, Span};
 pub struct Protocol {
     /// The protocol that carries messages.
     pub transport: Transport,
-    /// Whose behaviour TCP and switches have.
-    pub like: Like,
     /// Largest IP packet, bytes.
     pub mtu: u64,
     /// Headers within it, bytes.
@@ -42,10 +41,11 @@ impl Packet {
     /// The settings of a dimension or kind of link, innermost first.
     pub fn protocol(&self, place: usize) -> Protocol {
         let transport = *self.transport.at(place);
-        let headers = self.headers.at(place).map_or(transport.headers(), |headers| headers.0);
+        let tcp = self.tcp.at(place).unwrap_or_default().resolved();
+        let headers =
+            self.headers.at(place).map_or(transport.headers(tcp.like), |headers| headers.0);
         Protocol {
             transport,
-            like: self.like,
             mtu: self.mtu.at(place).0,
             headers,
             framing: self.framing.at(place).0,
@@ -55,7 +55,7 @@ impl Packet {
             pause: *self.pause.at(place),
             ties: self.ties_used(),
             skip: self.skip,
-            tcp: self.tcp.at(place).unwrap_or_default(),
+            tcp,
             rdma: self.rdma.at(place).unwrap_or_default(),
         }
     }
@@ -83,12 +83,22 @@ impl Packet {
         keys.into_iter().filter_map(|(key, entries)| Some((key, entries?))).collect()
     }
 
-    /// The order of packets that meet: `ties`, or that of `like`.
+    /// The settings with what each word for TCP stands for.
+    #[must_use]
+    pub fn resolved(self) -> Packet {
+        let resolve = |tcp: Option<Tcp>| tcp.map(Tcp::resolved);
+        let tcp = match self.tcp {
+            ByDim::All(tcp) => ByDim::All(resolve(tcp)),
+            ByDim::Each(each) => ByDim::Each(each.into_iter().map(resolve).collect()),
+        };
+        Packet { tcp, ..self }
+    }
+
+    /// The order of packets that meet: `ties`, or that of the network whose TCP is used.
     fn ties_used(&self) -> Ties {
-        self.ties.unwrap_or(match self.like {
-            Like::Rfc => Ties::Drawn,
-            Like::Ns3 => Ties::InOrder,
-        })
+        let is_ns3 = |tcp: &Option<Tcp>| tcp.as_ref().is_some_and(|tcp| tcp.like == Like::Ns3);
+        let ns3 = self.tcp.values().iter().any(is_ns3);
+        self.ties.unwrap_or(if ns3 { Ties::InOrder } else { Ties::Drawn })
     }
 
     /// Warnings about settings of TCP that hardly make sense together.
@@ -104,9 +114,11 @@ impl Packet {
 }
 
 impl Transport {
-    /// Bytes of its headers: those of IPv4 and its own.
-    fn headers(self) -> u64 {
+    /// Bytes of its headers: those of IPv4 and its own. Linux's TCP sends timestamps
+    /// (`TCPOLEN_TSTAMP_ALIGNED`).
+    fn headers(self, like: Like) -> u64 {
         match self {
+            Transport::Tcp if like == Like::Linux => 52,
             Transport::Tcp => 40,
             Transport::Rdma => 44,
         }
@@ -132,7 +144,7 @@ impl Protocol {
 
     /// DCTCP that never hears of congestion.
     fn unmarked(&self) -> Option<String> {
-        let is_idle = self.tcp.congestion_control == TcpControl::Dctcp && self.marking.is_none();
+        let is_idle = self.tcp.control() == TcpControl::Dctcp && self.marking.is_none();
         let text = "network.packet.tcp.congestion_control: dctcp behaves as new_reno without \
                     network.packet.marking: no packet is marked";
         is_idle.then(|| text.to_string())

@@ -178,7 +178,7 @@ fn tcp(tcp: &Tcp, packet: &Protocol, faults: &mut Faults) {
     window(tcp.window, packet, Packet::tcp, faults);
     let keys = [Packet::tcp, Tcp::rto_min];
     faults.above_zero(tcp.rto_min, &keys);
-    let (least, most) = (tcp.rto_min, tcp.rto_max);
+    let (least, most) = (tcp.rto_min, tcp.rto_max.unwrap_or(tcp.rto_min));
     let message = format!("\"rto_min\" {least} is above \"rto_max\" {most}");
     faults.need(least <= most, &keys, message, "at most \"rto_max\"".into());
 }

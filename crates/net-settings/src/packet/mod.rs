@@ -7,12 +7,14 @@
 mod check;
 mod dimensions;
 mod faults;
+mod like;
 mod octets;
 mod transport;
 
 pub use check::check;
 pub use dimensions::Protocol;
 pub use faults::Fault;
+pub use like::Like;
 pub use octets::Octets;
 pub use transport::{
     Dcqcn, Flight, Rdma, RdmaControl, RdmaRecovery, Rescue, Tcp, TcpControl, TcpRecovery, Transport,
@@ -20,18 +22,6 @@ pub use transport::{
 
 use declared::{ByDim, counts, section, words};
 use units::{Bytes, Ratio, Span};
-
-/// Whose behaviour a run has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Like {
-    /// That of the standards.
-    #[default]
-    Rfc,
-    /// That of ns-3.
-    Ns3,
-}
-
-words!(Like: "rfc" = Like::Rfc, "ns3" = Like::Ns3);
 
 /// In which order packets wait that reach a switch at one instant, and which one a full buffer drops
 /// of those that came while the present packet leaves.
@@ -75,15 +65,12 @@ section! {
     pub struct Packet {
         /// Transport protocol of messages.
         pub transport: ByDim<Transport>, default ByDim::All(Transport::Tcp);
-        /// Whose behaviour TCP and switches have where they differ: that of the RFCs, or that of ns-3.
-        /// The keys below say in what.
-        pub like: Like, default Like::Rfc, with [Transport::Tcp];
         /// Largest IP packet (RFC 894 for Ethernet).
         pub mtu: ByDim<Octets>, default ByDim::All(Octets(1500));
         /// Headers within it: IPv4 (20 B) with TCP (20 B), or with UDP (8 B), InfiniBand's base
-        /// transport header (12 B) and its check sum (4 B).
+        /// transport header (12 B) and its check sum (4 B). Linux adds timestamps (12 B) to TCP's.
         pub headers: ByDim<Option<Octets>>, default ByDim::All(None),
-            says "40 B with `tcp`, 44 B with `rdma`";
+            says "40 B with `tcp`, 44 B with `rdma`, 52 B with `tcp: linux`";
         /// Bytes that Ethernet adds to each packet on a link: header (14 B), check sum (4 B),
         /// preamble (8 B) and gap (12 B) (IEEE 802.3).
         pub framing: ByDim<Octets>, default ByDim::All(Octets(38));
@@ -102,7 +89,7 @@ section! {
         /// buffer drops of those that came while the present packet leaves: both drawn, so that
         /// equal senders lose equally, or in the order of events, and the last one (ns-3). With a
         /// `buffer` or `marking`.
-        pub ties: Option<Ties>, default None, says "drawn; with `like: ns3` in_order";
+        pub ties: Option<Ties>, default None, says "drawn; with `tcp: ns3` in_order";
         /// Seed of random draws: those of `ties`, and marks between `from` and `to`.
         pub seed: u32 as from_zero, default 0;
         /// When a port marks packets (explicit congestion notification, RFC 3168): the queue from
@@ -118,7 +105,7 @@ section! {
         /// Steady states are skipped: while the rates of all connections stay within this of one
         /// another, bytes flow on at these rates.
         pub skip: Option<Ratio>, default None, says "every packet is simulated";
-        /// Settings of TCP.
+        /// Settings of TCP: whose TCP it is, or a mapping.
         pub tcp: ByDim<Option<Tcp>>, default ByDim::All(None), says "defaults of TCP",
             with [Transport::Tcp];
         /// Settings of RDMA over converged Ethernet (RoCEv2).

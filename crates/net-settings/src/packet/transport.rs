@@ -1,6 +1,7 @@
 //! The keys of what carries messages: TCP and RDMA.
 
 use super::from_zero;
+use super::like::{Like, per_ack};
 use declared::{section, words};
 use units::{Bandwidth, Bytes, Ratio, Span};
 
@@ -117,20 +118,24 @@ words!(
 section! {
     /// Settings of TCP.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Tcp {
+    pub struct Tcp short like {
+        /// Whose TCP it is: that of the RFCs, of Linux or of ns-3
+        /// ([what each stands for](../models/networks-packet.md#whose-tcp)). The keys below win.
+        pub like: Like, default Like::Rfc;
         /// Algorithm that sets the congestion window: RFC 5681 with RFC 6582, RFC 9438, or RFC
         /// 8257.
-        pub congestion_control: TcpControl, default TcpControl::NewReno;
+        pub congestion_control: Option<TcpControl>, default None,
+            says "new_reno; with `like: linux` cubic";
         /// Segments of a new connection's window (RFC 6928).
         pub initial_window: u32, default 10;
         /// Most segments that an acknowledgement adds to the window in slow start (RFC 5681: 1; RFC
-        /// 3465: 2; Linux: all that it acknowledges).
-        pub slow_start_limit: Option<u32>, default None,
-            says "1; with `like: ns3` and `cubic` all that it acknowledges";
+        /// 3465: 2), or all that it acknowledges (Linux).
+        pub slow_start_limit: Option<u32> as per_ack, default None,
+            says "1; with `like: linux`, or `like: ns3` and `cubic`, all";
         /// Whether CUBIC leaves slow start early when the path seems full (Ha and Rhee, Computer
         /// Networks 55, 2011), and then grows by 5 % a round trip at least until something is lost
         /// or marked, as Linux and ns-3 do.
-        pub hystart: Option<bool>, default None, says "false; with `like: ns3` true",
+        pub hystart: Option<bool>, default None, says "false; with `like: linux`, `like: ns3` true",
             with [TcpControl::Cubic];
         /// Most bytes of a connection under way: the buffers of its sockets. The default is the
         /// largest that Linux gives a sender by itself (`tcp_wmem`).
@@ -139,7 +144,8 @@ section! {
         pub ack_every: u32, default 2;
         /// First segments of a connection that are acknowledged at once, so that slow start gets
         /// going (ns-3: 1; Linux: up to 16).
-        pub prompt_acks: u32 as from_zero, default 1;
+        pub prompt_acks: Option<u32> as from_zero, default None,
+            says "1; with `like: linux` 16";
         /// Longest that an acknowledgement waits for another segment. The default is Linux's; RFC
         /// 1122 allows less than 500 ms.
         pub ack_delay: Span, default Span(40_000_000_000);
@@ -149,7 +155,7 @@ section! {
         /// asks for 1 s.
         pub rto_min: Span, default Span(200_000_000_000);
         /// Most that the timeout grows to (RFC 6298: 60 s or more).
-        pub rto_max: Span, default Span(60_000_000_000_000);
+        pub rto_max: Option<Span>, default None, says "60 s; with `like: linux` 120 s";
         /// How the window shrinks in fast recovery and after a mark: in proportion to what arrives
         /// (RFC 9937), or at once (RFC 6675, RFC 3168).
         pub recovery: TcpRecovery, default TcpRecovery::Proportional;
@@ -157,7 +163,7 @@ section! {
         /// order (RFC 5681), of that what is held to be in the network (RFC 6675), or the window
         /// (Linux).
         pub threshold: Option<Flight>, default None,
-            says "outstanding; with `like: ns3` pipe, or window with `cubic`";
+            says "outstanding; with `like: linux` window; with `like: ns3` pipe, or window with `cubic`";
         /// Segments that fast recovery sends when nothing is left that is known to be lost: those
         /// that could be lost, once (RFC 6675), or all that are not acknowledged (ns-3).
         pub rescue: Option<Rescue>, default None, says "once; with `like: ns3` always";

@@ -38,10 +38,12 @@ mod library;
 mod links;
 #[cfg(test)]
 mod memory_tests;
+mod moved;
 pub(crate) mod network;
 mod nics;
 #[cfg(test)]
 mod nics_tests;
+mod nothing;
 mod npu;
 mod origins;
 #[cfg(test)]
@@ -69,12 +71,15 @@ mod sized;
 #[cfg(test)]
 mod sized_tests;
 #[cfg(test)]
+mod tcp_tests;
+#[cfg(test)]
 mod testing;
 mod top_level_keys;
 
 use super::file;
 use crate::platform::Platform;
 pub use declared::Listed;
+use declared::Setting;
 use declared::findings::Findings;
 use declared::tree::Tree;
 use graph::Problem;
@@ -85,6 +90,7 @@ pub use reference::{documented, keys};
 pub use show::{to_json, to_yaml};
 pub use similar_presets::{Donor, donors, like};
 use std::path::{Path, PathBuf};
+use top_level_keys::Root;
 
 /// Reads the platform file at a path, or the preset `NAME.yml` in the folders of `search`.
 ///
@@ -221,6 +227,8 @@ fn build(
     for (key, value) in set {
         overrides::apply(&mut tree, key, value, &mut findings);
     }
+    moved::apply(&mut tree, &mut findings);
+    nothing::leave_out(&mut tree, Root::keys());
     let graph = graph_file::insert(&mut tree, &mut findings);
     let platform = if findings.problems.is_empty() {
         reader::platform(&tree, name, &mut findings)

@@ -101,6 +101,12 @@ impl NetworkModel {
 }
 
 impl Network {
+    /// The settings with what each word stands for.
+    #[must_use]
+    pub(super) fn resolved(self) -> Network {
+        Network { packet: self.packet.map(Packet::resolved), ..self }
+    }
+
     /// Warnings about sections of backends other than `model`, the one that runs.
     pub fn idle(&self, model: &str) -> Vec<String> {
         let is_external = model.starts_with("external:");

@@ -38,9 +38,20 @@ impl Source {
     }
 
     fn origin(&self, path: &str, search: &[PathBuf]) -> String {
-        let Some(origin) = found(&self.tree, Root::keys(), None, path) else {
-            return "default".to_string();
-        };
+        match found(&self.tree, Root::keys(), None, path) {
+            Some(origin) => self.place(origin, search),
+            None => self.imitated(path, search).unwrap_or("default".to_string()),
+        }
+    }
+
+    /// The origin of a value that follows from the key `like` next to it.
+    fn imitated(&self, path: &str, search: &[PathBuf]) -> Option<String> {
+        let (section, _) = path.rsplit_once('.')?;
+        let like = found(&self.tree, Root::keys(), None, &format!("{section}.like"))?;
+        Some(format!("like, {}", self.place(like, search)))
+    }
+
+    fn place(&self, origin: Origin, search: &[PathBuf]) -> String {
         match origin {
             Origin::Set => "--set".to_string(),
             Origin::Line { line, .. } => {

@@ -54,7 +54,7 @@ fn steps(path: &str) -> Option<Vec<Step<'_>>> {
     Some(steps)
 }
 
-type Refusal = (String, String);
+pub(super) type Refusal = (String, String);
 
 fn slot<'a>(root: &'a mut Tree, steps: &[Step<'_>]) -> Result<&'a mut Tree, Refusal> {
     let mut at = root;
@@ -80,7 +80,7 @@ fn slot<'a>(root: &'a mut Tree, steps: &[Step<'_>]) -> Result<&'a mut Tree, Refu
 }
 
 /// The value of a key of a mapping. A plain value becomes the mapping that it is `short` for.
-fn below<'a>(
+pub(super) fn below<'a>(
     at: &'a mut Tree,
     key: &str,
     short: Option<&str>,

@@ -54,7 +54,7 @@ fn every_key_reads_back_as_printed() {
     let again = from_yaml(&to_yaml(&platform), "p.yml", &[]).expect("settings");
     assert_eq!(again.network, platform.network);
     let tcp = platform.network.packet.expect("packets").protocol(0).tcp;
-    assert_eq!((tcp.congestion_control, tcp.initial_window), (TcpControl::Dctcp, 3));
+    assert_eq!((tcp.control(), tcp.initial_window), (TcpControl::Dctcp, 3));
     assert_eq!((tcp.rto_min, tcp.restart_after_idle), (Span(50_000_000_000), false));
 }
 
@@ -227,7 +227,7 @@ fn keys_that_others_leave_without_effect_are_named() {
         ("{ties: drawn}", "ties has no effect without a buffer or marking"),
         ("{seed: 3}", "seed has no effect where nothing is drawn"),
         ("{seed: 3, buffer: 9 kB, ties: in_order}", "seed has no effect where nothing is drawn"),
-        ("{seed: 3, buffer: 9 kB, like: ns3}", "seed has no effect where nothing is drawn"),
+        ("{seed: 3, buffer: 9 kB, tcp: ns3}", "seed has no effect where nothing is drawn"),
         (
             "{marking: {from: 9 kB, probability: 0.5}}",
             "marking.probability has no effect where all packets are marked from one queue on",
@@ -249,13 +249,13 @@ fn keys_that_others_leave_without_effect_are_named() {
             "{transport: rdma, rdma: {reordering: 3}}",
             "rdma.reordering has no effect with recovery: go_back_n",
         ),
-        ("{transport: rdma, like: ns3}", "like has no effect with transport: rdma"),
+        ("{transport: rdma, tcp: ns3}", "tcp has no effect with transport: rdma"),
         ("{spraying: in_turns}", "spraying has no effect without routing: spray"),
     ] {
         assert_eq!(warnings(text), [format!("network.packet.{expected}")], "{text}");
     }
-    let used = "{like: ns3, buffer: 9 kB, ties: drawn, seed: 3, marking: {from: 3 kB, to: 6 kB, probability: \
-                0.5}, tcp: {congestion_control: cubic, hystart: true, rescue: once}}";
+    let used = "{buffer: 9 kB, ties: drawn, seed: 3, marking: {from: 3 kB, to: 6 kB, probability: \
+                0.5}, tcp: {like: ns3, congestion_control: cubic, hystart: true, rescue: once}}";
     assert_eq!(warnings(used), [] as [String; 0]);
     let [said] = &packet("{tcp: {congestion_control: dctcp}}").doubt()[..] else { panic!("none") };
     assert!(said.contains("behaves as new_reno without network.packet.marking"), "{said}");
@@ -307,7 +307,7 @@ fn wrong_lists_are_refused() {
         (STACK, "{buffer: [9 kB]}", format!(".buffer: 1 entries for 2 dimensions or kinds of links (allowed: {one})")),
         (LEAVES, "{tcp: [{sack: true}]}", ".tcp: 1 entries for 2 dimensions or kinds of links (allowed: one value, or one for each of npu, leaf)".into()),
         (STACK, "{seed: [1, 2]}", ".seed: a list is not allowed (allowed: a whole number from 0)".into()),
-        (STACK, "{like: [rfc, ns3]}", ".like: a list is not allowed (allowed: rfc, ns3)".into()),
+        (STACK, "{tcp: [rfc, bsd]}", ".tcp[1]: \"bsd\" is not allowed (allowed: rfc, linux, ns3)".into()),
         (STACK, "{mtu: [9000, 40]}", ".mtu[1]: an MTU of 40 B leaves no byte for data: headers take 40 B (allowed: more than 40, at most 65000)".into()),
         (STACK, "{mtu: 40}", ".mtu: an MTU of 40 B leaves no byte for data: headers take 40 B (allowed: more than 40, at most 65000)".into()),
         (STACK, "{mtu: [50, 1500], headers: [40, 60]}", ".mtu[0]: an MTU of 50 B leaves no byte for data of an outer dimension: headers take 60 B (allowed: more than 60)".into()),

@@ -70,7 +70,7 @@ pub(super) fn platform(tree: &Tree, name: &str, findings: &mut Findings) -> Opti
         source: file.source.or(String::new)?,
         measured: Measured::of(file.measured.value()),
         fabric,
-        network: file.network.or(Network::default)?,
+        network: file.network.or(Network::default)?.resolved(),
         logical,
         npu: npu?,
         remote_memory,
