@@ -1,6 +1,7 @@
 """tools/old_words.py [--check]: writes docs/reference/old-words.md from the tables of old words.
 
-The tables are `armillary.old_words`, `armillary.old_modules`, and the keys that crates declare. With `--check` it ends with 1 if the page differs, and writes nothing."""
+The tables are `armillary.old_words`, `armillary.old_modules`, and the keys that crates declare.
+With `--check` it ends with 1 if the page differs, and writes nothing."""
 
 from __future__ import annotations
 
