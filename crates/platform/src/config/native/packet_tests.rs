@@ -293,7 +293,7 @@ fn a_list_has_a_value_for_each_dimension_or_kind_of_link() {
         assert_eq!((inner.pause.is_some(), outer.pause.is_some()), (true, false));
         assert_eq!(inner.rdma.congestion_control, RdmaControl::None);
         assert_eq!(outer.tcp.window, Bytes(500_000));
-        let buffers = [inner, outer].map(|each| each.buffer.clone().expect("a buffer"));
+        let buffers = [inner, outer].map(|each| each.buffer.expect("a buffer"));
         assert_eq!(buffers[0].per_port, Some(Bytes(64_000_000)));
         assert_eq!(buffers[1].shared, Some(Bytes(4_000_000)));
     }
