@@ -9,6 +9,7 @@ mod dimensions;
 mod faults;
 mod like;
 mod octets;
+mod resolved;
 mod transport;
 
 pub use check::check;
