@@ -321,7 +321,9 @@ def test_buckets_of_submissions(benchmark: str, tp: int, bucket: float | None) -
     config = SUBMISSION["config"] | {"TENSOR_MODEL_PARALLEL": str(tp)}
     run = steps.submission(SUBMISSION | {"benchmark": benchmark, "config": config})
     assert isinstance(run, Training)
-    assert training_steps.options(run).get("framework_set", {}).get("bucket_mb") == bucket
+    settings = training_steps.options(run).get("framework_set", {})
+    assert isinstance(settings, dict)
+    assert settings.get("bucket_mb") == bucket
 
 
 @pytest.mark.parametrize(
