@@ -26,10 +26,9 @@ def test_the_extension_needs_no_build_of_its_own() -> None:
     """Cargo builds a crate again for other features. A dependency of tests that turns more of them
     on belongs to a crate that the tests leave out, as criterion's does (`lab/bench/micro`)."""
     tests = features("--workspace", "--exclude", "micro", "--edges", "normal,build,dev")
-    names = ("armillary-py", "armillary-train", "armillary-peers")
-    packages = [f"--package={name}" for name in names]
-    extension = features(*packages, "--edges", "normal,build")
-    assert not extension - tests
+    for name in ("armillary-py", "armillary-train", "armillary-peers"):
+        extension = features("--package", name, "--edges", "normal,build")
+        assert not extension - tests, name
 
 
 @pytest.mark.skipif(not shutil.which("cargo"), reason="no cargo")
