@@ -1,9 +1,11 @@
 //! The packet backend: TCP and RDMA over switches with buffers.
 //!
-//! Here: [`Packets`] (`backend/`), its [`Settings`] (`settings.rs`), those that differ by kind of
-//! link (`protocols.rs`), ports and their queues (`port.rs`), what ports of a switch share (`switches.rs`), ways (`paths.rs`), connections
-//! (`connection.rs`), TCP (`tcp/`) and RDMA (`rdma/`), captures of packets (`capture.rs`), and the
-//! collectives of reference runs (`reference/`). Not here: fluid flows (`net-flow`), flits.
+//! Here: [`Packets`] (`backend/`: `forward` and `arrive` move a packet), its [`Settings`]
+//! (`settings.rs`), those that differ by kind of link (`protocols.rs`), ports and their queues
+//! (`port.rs`), buffers that ports of a switch share (`switches.rs`), routes (`paths.rs`),
+//! connections (`connection.rs`), TCP (`tcp/`) and RDMA (`rdma/`), captures of packets
+//! (`capture.rs`). Not here: fluid flows (`net-flow`), flits (`net-flit`), runs of other simulators
+//! (`lab/crates/peers`).
 
 mod backend;
 mod capture;
