@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import os
 import re
@@ -149,11 +150,8 @@ def _cell(text: str) -> str:
 
 def failures(items: Sequence[Item]) -> Iterator[str]:
     """Wrong output of the commands, item by item. Equal commands run once."""
-    printed: dict[tuple[str, ...], tuple[int, str]] = {}
     for item in items:
-        if item.run not in printed:
-            printed[item.run] = _run(item.run)
-        code, text = printed[item.run]
+        code, text = _run(item.run)
         pieces = (re.escape(" ".join(each.split())) for each in item.shows.split("..."))
         found = re.search(".*".join(pieces), " ".join(text.split()))
         if code != (2 if item.shows.startswith("error:") else 0) or not found:
@@ -161,7 +159,8 @@ def failures(items: Sequence[Item]) -> Iterator[str]:
             yield f"{head}\n  exit code {code}, wanted {item.shows!r}:\n{text[:_LONGEST]}"
 
 
-def _run(commands: Sequence[str]) -> tuple[int, str]:
+@functools.cache
+def _run(commands: tuple[str, ...]) -> tuple[int, str]:
     """The last exit code, and all that the commands print, in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name in ("examples", "systems", "models"):
