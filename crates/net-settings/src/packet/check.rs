@@ -3,7 +3,7 @@
 use super::{Fault, Packet, Protocol, Rdma, RdmaControl, RdmaRecovery, Tcp, Transport};
 use declared::findings::{At, Findings};
 use declared::tree::Value;
-use declared::{Key, Misfit, Setting, Words, suited};
+use declared::{Absent, Key, Misfit, Setting, Words, suited};
 use topology::Fabric;
 
 /// Refuses values that cannot be, and warns of keys that have no effect. `sprays`: each packet takes
@@ -94,11 +94,27 @@ fn warnings(protocol: &Protocol, sprays: bool, at: &At<'_>, place: usize) -> Vec
         }
     }
     for (keys, why) in protocol.idle(sprays) {
-        if let Some((at, own)) = given(at, &keys, place) {
+        if let Some((at, own)) = given(at, &keys, place)
+            && !is_default(&at.tree.value, &keys)
+        {
             all.push(Warning { text: format!("{} has no effect {why}", at.path), own });
         }
     }
     all
+}
+
+/// Whether the value of the key at this path of `network.packet` is the one that it has where it is
+/// left out, as a platform that was printed has it.
+fn is_default(value: &Value, path: &[&str]) -> bool {
+    let key = |keys: &'static [Key], name: &str| keys.iter().find(|key| key.name == name);
+    let first = key(Packet::keys(), path[0]);
+    let found = path[1..].iter().fold(first, |outer, name| key((outer?.inner)(), name));
+    let Some(Key { absent: Absent::Value(default), .. }) = found else { return false };
+    match value {
+        Value::Text(text) => *text == default(),
+        Value::Int(number) => number.to_string() == default(),
+        _ => false,
+    }
 }
 
 /// Refuses a value of a dimension.

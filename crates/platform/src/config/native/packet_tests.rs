@@ -250,10 +250,12 @@ fn keys_that_others_leave_without_effect_are_named() {
             "rdma.reordering has no effect with recovery: go_back_n",
         ),
         ("{transport: rdma, tcp: ns3}", "tcp has no effect with transport: rdma"),
-        ("{spraying: in_turns}", "spraying has no effect without routing: spray"),
+        ("{spraying: shortest_queue}", "spraying has no effect without routing: spray"),
     ] {
         assert_eq!(warnings(text), [format!("network.packet.{expected}")], "{text}");
     }
+    let defaults = "{spraying: in_turns, seed: 0, tcp: {ack_every: 1, ack_delay: 40 ms}}";
+    assert_eq!(warnings(defaults), [] as [String; 0], "defaults, as they are printed");
     let used = "{buffer: 9 kB, ties: drawn, seed: 3, marking: {from: 3 kB, to: 6 kB, probability: \
                 0.5}, tcp: {like: ns3, congestion_control: cubic, hystart: true, rescue: once}}";
     assert_eq!(warnings(used), [] as [String; 0]);
