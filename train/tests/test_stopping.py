@@ -97,7 +97,7 @@ def test_a_second_signal_ends_a_run_at_once(
     options: list[str], trainings: Copies, tmp_path: Path
 ) -> None:
     """A step of this batch takes many seconds."""
-    batch = ["--global-batch", "200000", "--steps", "10", "--checkpoint", str(tmp_path / "run")]
+    batch = ["--global-batch", "600000", "--steps", "10", "--checkpoint", str(tmp_path / "run")]
     run = trainings.start([*TRAIN, *batch, *options], tmp_path, os.environ)
     wait_for(run, tmp_path / "run" / "lock")
     time.sleep(1)
