@@ -32,12 +32,12 @@ FACTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "samples of a rank": ("--local-batch", ("plan", "dlrm", "cnn"), ("--batch-per-rank",)),
     "numbers of the MLPs": (
         "--precision",
-        ("train", "dlrm", "cnn", "transformer", "moe"),
+        ("train", "plan", "dlrm", "cnn", "transformer", "moe"),
         ("--width", "--dtype"),
     ),
     "numbers of gradients": (
         "--gradient-precision",
-        ("dlrm", "cnn"),
+        ("plan", "dlrm", "cnn"),
         ("--gradient-width",),
     ),
     "numbers in tables": (
@@ -57,6 +57,9 @@ FACTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "exchange of the next batch": ("--pipeline", ("train", "dlrm"), ("--pipelined",)),
     "computation during exchanges": ("--overlap", ("plan", "dlrm", "cnn"), ("--overlapped",)),
     "ranks of a node": ("--ranks-per-node", ("plan", "dlrm"), ("--npus-per-node",)),
+    "rule that shards tables": ("--sharding", ("dlrm",), ("--shard", "--sharding-rule")),
+    "time of the host in a step": ("--host-us", ("dlrm",), ("--host-time",)),
+    "measured parts of a step": ("--bench", ("dlrm",), ("--measured",)),
     "sharding plan": ("--plan", ("train", "dlrm"), ("--sharding-plan",)),
     "steps between checkpoints": ("--checkpoint-every", ("train", "dlrm"), ()),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ from .options import (
     ReportName,
     Settings,
 )
+from .verb_options import takes
 
 if TYPE_CHECKING:
     from ..platform import Platform
@@ -44,42 +46,38 @@ Node = Annotated[
         ),
     ),
 ]
-PlatformName = Annotated[
-    str | None,
-    typer.Option(
-        "--platform",
-        "-p",
-        metavar="P",
-        help="Preset or platform file, for a workload.",
-        autocompletion=completion.platforms,
-    ),
-]
-Seconds = Annotated[
-    float,
-    typer.Option(
-        "--seconds",
-        metavar="S",
-        min=0.0,
-        help="Approximate time limit for simulating helpful changes.",
-    ),
-]
 
 
-def explain(  # noqa: PLR0913 - typer reads its options here
-    what: What,
-    node: Node = None,
-    platform: PlatformName = None,
-    backend: BackendName = None,
-    groups: Groups = None,
-    json: Json = None,
-    no_what_if: NoWhatIf = False,
-    npus: Npus = None,
-    passes: Passes = 1,
-    report: ReportName = None,
-    seconds: Seconds = 20.0,
-    set_: Settings = None,
-    *,
-    options: models.Options,
+@dataclass(frozen=True, kw_only=True)
+class _Main:
+    """Results."""
+
+    json: Json = None
+    report: ReportName = None
+    no_what_if: NoWhatIf = False
+    seconds: Annotated[float, typer.Option(metavar="S", min=0.0)] = 20.0
+    """Approximate time limit for simulating helpful changes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions(_Main):
+    """Machine and simulation of a workload."""
+
+    platform: Annotated[
+        str | None,
+        typer.Option("--platform", "-p", metavar="P", autocompletion=completion.platforms),
+    ] = None
+    """Preset or platform file, for a workload."""
+    npus: Npus = None
+    set_: Settings = None
+    groups: Groups = None
+    passes: Passes = 1
+    backend: BackendName = None
+
+
+@takes(ExplainOptions)
+def explain(
+    what: What, node: Node = None, *, options: models.Options, each: ExplainOptions
 ) -> None:
     """Explain what takes the time of a step, and what would help.
 
@@ -91,25 +89,29 @@ def explain(  # noqa: PLR0913 - typer reads its options here
     from ..repeat import Unrepeatable
     from ..report import reading
 
-    with output.guard("armillary check" if platform else ""):
-        output.claim({"--json": json, "--report": report}, what, platform, groups)
-        if platform is None:
-            _no_run(set_, npus, groups, options)
+    with output.guard("armillary check" if each.platform else ""):
+        output.claim(
+            {"--json": each.json, "--report": each.report}, what, each.platform, each.groups
+        )
+        if each.platform is None:
+            _no_run(each, options)
             _require_result(what)
             result = reading.read(what)
             again: Again | Unrepeatable
-            again = Unrepeatable("--no-what-if") if no_what_if else api.rerun(result)
+            again = Unrepeatable("--no-what-if") if each.no_what_if else api.rerun(result)
         else:
-            read = partial(models.source, what, options, groups=groups, passes=passes)
-            result, again = _run(*models.on(platform, set_, npus, what, options, read), backend)
+            read = partial(models.source, what, options, groups=each.groups, passes=each.passes)
+            result, again = _run(
+                *models.on(each.platform, each.set_, each.npus, what, options, read), each.backend
+            )
         stop = None
         try:
             with output.progress("what would help", clock=False) as update:
-                wanted = None if no_what_if else again
-                found = explained(result, node, again=wanted, seconds=seconds, progress=update)
+                wanted = None if each.no_what_if else again
+                found = explained(result, node, again=wanted, seconds=each.seconds, progress=update)
         except ExplanationInterrupted as stopped:
             found, stop = stopped.found, stopped.stop
-        output.write_explanation(found, json, report, stop)
+        output.write_explanation(found, each.json, each.report, stop)
 
 
 def _run(source: Workload, target: Platform, backend: str | None) -> tuple[Report, Again]:
@@ -131,14 +133,14 @@ def _require_result(what: str) -> None:
         )
 
 
-def _no_run(
-    set_: list[str] | None, npus: int | None, groups: str | None, options: models.Options
-) -> None:
-    """Refuses options that would change the platform of a result."""
+def _no_run(each: ExplainOptions, options: models.Options) -> None:
+    """Refuses options that would change the run of a result."""
     given = {
-        "--set": set_,
-        "--npus": npus,
-        "--groups": groups,
+        "--set": each.set_,
+        "--npus": each.npus,
+        "--groups": each.groups,
+        "--passes": each.passes != 1,
+        "--backend": each.backend,
         **{flag(name): True for name in options},
     }
     wrong = [

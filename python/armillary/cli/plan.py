@@ -27,6 +27,7 @@ Model = Annotated[
         autocompletion=completion.workloads,
     ),
 ]
+_Precision = Annotated[str | None, typer.Option(metavar="fp32|tf32|fp16|bf16|fp8|int8")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +70,11 @@ class _Tables(_Main):
     """Lookups of row i are in proportion to i^-X. Default: 1.05."""
     optimizer: Annotated[str, typer.Option(metavar="NAME")] = "rowwise_adagrad"
     """Optimizer for the embedding tables: rowwise_adagrad, adagrad or sgd."""
-    table_precision: Annotated[str | None, typer.Option(metavar="fp32|tf32|fp16|bf16|fp8|int8")] = (
-        None
-    )
+    precision: _Precision = None
+    """Numbers of the MLPs: weights and activations. Default: the model's."""
+    gradient_precision: _Precision = None
+    """Numbers of the gradients that are all-reduced. Default: the model's."""
+    table_precision: _Precision = None
     """Numbers in the tables. Default: the model's."""
     messages: Annotated[str | None, typer.Option(metavar="NAME=FORMAT,...")] = None
     """Formats of what is sent, such as forward=fp16,backward=bf16: forward, backward,
@@ -160,6 +163,8 @@ def _of_model(each: PlanOptions) -> dict[str, Any]:
     given = {
         "local_batch": each.local_batch,
         "global_batch": each.global_batch,
+        "precision": each.precision,
+        "gradient_precision": each.gradient_precision,
         "table_precision": each.table_precision,
         "messages": each.messages,
         "optimizer": each.optimizer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ from .options import (
     WritePlan,
     rank_list,
 )
+from .verb_options import takes
 
 if TYPE_CHECKING:
     from ..result import Result
@@ -42,26 +44,48 @@ WorkloadName = Annotated[
 ]
 
 
-def run(  # noqa: PLR0913 - typer reads its options here
-    workload: WorkloadName,
-    platform: PlatformName,
-    backend: BackendName = None,
-    groups: Groups = None,
-    json: Json = None,
-    no_fold: NoFold = False,
-    no_what_if: NoWhatIf = False,
-    npus: Npus = None,
-    set_: Settings = None,
-    passes: Passes = 1,
-    report: ReportName = None,
-    timeline: Timeline = None,
-    ranks: Ranks = None,
-    pcap: Pcap = None,
-    skip: Skip = None,
-    write_plan: WritePlan = None,
-    *,
-    options: models.Options,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Main:
+    """Machine and workload."""
+
+    platform: PlatformName
+    npus: Npus = None
+    set_: Settings = None
+    groups: Groups = None
+    passes: Passes = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Simulation(_Main):
+    """Simulation."""
+
+    backend: BackendName = None
+    skip: Skip = None
+    no_fold: NoFold = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(_Simulation):
+    """Results."""
+
+    json: Json = None
+    report: ReportName = None
+    no_what_if: NoWhatIf = False
+    timeline: Timeline = None
+    ranks: Ranks = None
+    pcap: Pcap = None
+    write_plan: WritePlan = None
+
+    @property
+    def settings(self) -> list[str] | None:
+        """The settings of the platform; `--skip` is one of them."""
+        if self.skip is None:
+            return self.set_
+        return [*(self.set_ or []), f"network.packet.skip={self.skip}"]
+
+
+@takes(RunOptions)
+def run(workload: WorkloadName, options: models.Options, each: RunOptions) -> None:
     """Simulate a training step and show where its time goes.
 
     In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized
@@ -72,53 +96,48 @@ def run(  # noqa: PLR0913 - typer reads its options here
     with output.guard("armillary check"):
         output.claim(
             {
-                "--json": json,
-                "--report": report,
-                "--timeline": timeline,
-                "--pcap": pcap,
-                "--write-plan": write_plan,
+                "--json": each.json,
+                "--report": each.report,
+                "--timeline": each.timeline,
+                "--pcap": each.pcap,
+                "--write-plan": each.write_plan,
             },
             workload,
-            platform,
-            groups,
+            each.platform,
+            each.groups,
         )
-        if skip is not None:
-            set_ = [*(set_ or []), f"network.packet.skip={skip}"]
-        read = partial(models.source, workload, options, groups=groups, passes=passes)
-        source, target = models.on(platform, set_, npus, workload, options, read)
-        if write_plan is not None:
+        read = partial(models.source, workload, options, groups=each.groups, passes=each.passes)
+        source, target = models.on(each.platform, each.settings, each.npus, workload, options, read)
+        if each.write_plan is not None:
             chosen = models.chosen(workload, options)
-            forms.write_plan(workload, chosen, write_plan)
+            forms.write_plan(workload, chosen, each.write_plan)
         with output.progress("simulating") as update:
             result = api.simulate(
                 source,
                 target,
-                backend=backend,
-                fold=not no_fold,
-                detail=json is not None or report is not None,
-                timeline=timeline,
-                ranks=rank_list(ranks, source.ranks),
-                pcap=pcap,
+                backend=each.backend,
+                fold=not each.no_fold,
+                detail=each.json is not None or each.report is not None,
+                timeline=each.timeline,
+                ranks=rank_list(each.ranks, source.ranks),
+                pcap=each.pcap,
                 progress=update,
             )
         # Files first: a reader of standard output may leave.
-        output.write_json(json, result.to_json())
+        output.write_json(each.json, result.to_json())
         with output.progress("what would help", clock=False) as update:
             verdict = result.verdict(
-                what_if=report is not None and not no_what_if, progress=update
+                what_if=each.report is not None and not each.no_what_if, progress=update
             ).sentence
-        if report is not None:
-            output.write_page(report, result.html(what_if=not no_what_if))
-        if timeline is not None and result.timeline is not None:
-            output.log(_timeline_line(timeline, result.timeline))
-        if pcap is not None:
-            output.log(f"packets written to {pcap}; Wireshark opens it")
-        if "-" not in (json, report, write_plan):
-            _show(
-                result,
-                f"{models.title(workload, options)} on {target.name}, {backend or target.backend}",
-                verdict,
-            )
+        if each.report is not None:
+            output.write_page(each.report, result.html(what_if=not each.no_what_if))
+        if each.timeline is not None and result.timeline is not None:
+            output.log(_timeline_line(each.timeline, result.timeline))
+        if each.pcap is not None:
+            output.log(f"packets written to {each.pcap}; Wireshark opens it")
+        if "-" not in (each.json, each.report, each.write_plan):
+            title = f"{models.title(workload, options)} on {target.name}"
+            _show(result, f"{title}, {each.backend or target.backend}", verdict)
 
 
 def _show(result: Result, title: str, verdict: str) -> None:

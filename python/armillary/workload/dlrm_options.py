@@ -186,6 +186,9 @@ def options(model: Dlrm, given: Mapping[str, object]) -> tuple[Options, DlrmSize
     if chosen.plan is not None and chosen.column_shards is not None:
         said = "given together with plan, which says how tables are split"
         problems.append(Problem("", "column_shards", said, "one of them"))
+    if chosen.plan is not None and chosen.sharding != "auto":
+        said = "given together with plan, which says how each table is split"
+        problems.append(Problem("", "sharding", said, "one of them"))
     samples = _samples(model, chosen, problems)
     if not problems and samples * chosen.dp > MOST_SAMPLES:
         said = f"too many samples over all NPUs: {samples * chosen.dp}"

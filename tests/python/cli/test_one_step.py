@@ -119,6 +119,8 @@ def test_a_file_of_that_name_comes_first(armillary: Armillary, tmp_path: Path) -
         ),
         (["run", "made", "-p", "dgx-h100-16n"], "--npus 64 resizes"),
         (["explain", "r.json", "--tp", "8"], "is for a workload"),
+        (["explain", "r.json", "--backend", "link"], "in: --backend"),
+        (["explain", "r.json", "--passes", "2"], "in: --passes"),
         (["explain", "llama-3-8b"], "-p P as well"),
         (["workload", "--model", "llama-3-8b"], "MODEL first"),
         (["workload", "llama-3-8b", "--model", "x"], "no such option: --model"),

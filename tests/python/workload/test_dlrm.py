@@ -275,6 +275,10 @@ def refused(**options: object) -> list[str]:
         ),
         ({"global_batch": 64, "local_batch": 16}, "global_batch: given together with local_batch"),
         (
+            {"plan": "plan.yml", "sharding": "row"},
+            r"sharding: given together with plan, which says how each table is split",
+        ),
+        (
             {"sharding": "column", "column_shards": 3},
             r"3 column shards do not divide .* 4 \(allowed: 1, 2, 4\)",
         ),
