@@ -401,10 +401,14 @@ def test_recipes_have_defaults_and_a_place_for_each_fault(tmp_path: Path) -> Non
         CategoryColumn("city", hash=7, rows=50),
         CategoryColumn("tags", "whole", None, ","),
     )
+    path.write_text("label: x\ncategories:\n  - {columns: [x]}\n")
+    with pytest.raises(InputError, match="column 'x' is used twice"):
+        read_recipe(str(path))
     path.write_text(
         "label: x\ncolour: red\nsamples_per_file: 0\nheld_out: {share: 2}\n"
         "shuffle: {memory: 3 apples}\nseparator: ab\ncolumns: [x, a]\n"
-        "dense:\n  - {columns: [a], clip: [2, 1], normalize: [0, 0], log: true}\n"
+        "dense:\n  - {columns: [a], clip: [2, 1], log: true}\n"
+        "  - {columns: [b], normalize: [0, 0]}\n"
         "categories:\n  - {columns: [x], kind: octal}\n  - {columns: y}\n"
     )
     with pytest.raises(InputError) as raised:
@@ -412,16 +416,15 @@ def test_recipes_have_defaults_and_a_place_for_each_fault(tmp_path: Path) -> Non
     said = str(raised.value)
     for place in (
         "line 2: colour: unknown key",
-        "line 3: samples_per_file: invalid value: 0",
+        "line 3: samples_per_file: invalid count: 0",
         "held_out.share: 2.0 is out of range",
-        "shuffle.memory: '3 apples' is not a size",
+        "shuffle.memory: '3 apples' is not an amount",
         "separator: 'ab' is not a separator",
         "dense[0].clip: 2.0 is above 1.0",
-        "dense[0].normalize: the deviation is 0.0",
+        "dense[1].normalize: the deviation is 0.0",
         "dense[0].log: True is not a number",
-        "categories[0].kind: unknown kind: 'octal'",
-        "categories[1].columns: 'y' is not a list of names",
-        "column 'x' is used twice",
+        "categories[0].kind: unknown kind 'octal'",
+        "categories[1].columns: 'y' is not a list (allowed: [NAME, ...])",
     ):
         assert place in said, place
 

@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import armillary as arm
+from armillary.declared import Source
 from armillary.sweep.points import points
 from armillary.sweep.reader import study
 from armillary.sweep.runner import Runner
-from armillary.sweep.source import Source
 
 
 def small(folder: Path) -> dict[str, object]:

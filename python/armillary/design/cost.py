@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..estimate.topology import StackDimension, Topology
 from ..units import GB
@@ -26,7 +27,8 @@ from . import whole_links
 from .whole_links import Offer
 
 PARTS = ("link", "nic", "switch")
-LINKS = ("pairs", "directions")
+Links = Literal["pairs", "directions"]
+"""Ways to count links."""
 MOST_LINKS = 64
 """Links of an NPU where a table does not say."""
 
@@ -68,8 +70,7 @@ class CostTable:
 
     name: str
     source: str
-    links: str
-    """How links are counted, one of `LINKS`."""
+    links: Links
     technologies: tuple[Technology, ...]
     memory: Mapping[str, float] = field(default_factory=dict)
     """Prices of memory (`memory_cost.MEMORY`); empty where the table has none."""

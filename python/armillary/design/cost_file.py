@@ -7,20 +7,60 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from .. import documents
+from ..declared import Allowed, Amount, Keys, Note, Several, Source, Within, Wrong, read
 from ..documents import Path_
 from ..errors import InputError, Problem
-from ..sweep.source import Source, read
-from ..units import UNITS, base, split
+from ..sweep import source as studies
 from . import libra
-from .cost import LINKS, MOST_LINKS, PARTS, CostTable, Technology
+from .cost import MOST_LINKS, PARTS, CostTable, Links, Technology
 from .memory_cost import MEMORY
 
 COSTS = Path(__file__).resolve().parent.parent / "costs"
 """Folder of the tables."""
+_Price = Annotated[float, Within(0, 1e12), Allowed("a number from 0 on")]
+"""Dollars or watts for a GB/s; of memory, dollars for a GB."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Technology:
+    link: _Price | None = None
+    nic: _Price | None = None
+    switch: _Price | None = None
+    watts: Annotated[Mapping[str, _Price], Keys(PARTS)] = field(default_factory=dict)
+    speeds: Annotated[tuple[Amount, ...], Several()] = ()
+    """Links on sale."""
+    most: Annotated[int, Within(1, 10**6)] = MOST_LINKS
+    """Links that an NPU has room for."""
+    radix: Annotated[int, Within(2, 10**6)] | None = None
+    """Ports of the largest switch."""
+
+    def named(self, name: str) -> Technology:
+        """The technology of that name."""
+        prices = {part: getattr(self, part) for part in PARTS}
+        dollars = {part: price for part, price in prices.items() if price is not None}
+        speeds = tuple(sorted(set(self.speeds)))
+        return Technology(name, dollars, self.watts, speeds, self.most, self.radix)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    technologies: Annotated[
+        Mapping[str, _Technology], Within(1, 10**6), Allowed("such as {any: {link: 2}}")
+    ]
+    source: Note = ""
+    links: Links = "pairs"
+    memory: Annotated[Mapping[str, _Price], Keys(MEMORY)] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        bare = [name for name, each in self.technologies.items() if not each.speeds]
+        if 0 < len(bare) < len(self.technologies):
+            said = f"whole links are sold, but {', '.join(bare)} has no speeds"
+            raise Wrong(said, "speeds for all, or none", "technologies")
 
 
 def tables() -> list[str]:
@@ -54,7 +94,7 @@ def load(name: str | os.PathLike[str] | Mapping[str, Any]) -> CostTable:
                 )
             ]
         )
-    source = read(path)
+    source = studies.read(path)
     return (
         libra.cost_model(source, path.stem)
         if libra.is_cost_model(source.values)
@@ -68,94 +108,8 @@ def parse(source: Source, at: Path_, name: str) -> CostTable:
     values: Any = source.values
     for key in at:
         values = values[key]
-    _keys(source, at, values, ("source", "links", "technologies", "memory"))
-    links = values.get("links", "pairs")
-    if links not in LINKS:
-        source.fault((*at, "links"), f"{links!r} is not a way to count links", ", ".join(LINKS))
-    listed = values.get("technologies")
-    if not isinstance(listed, dict) or not listed:
-        source.fault(
-            (*at, "technologies"), "has no technology", "a mapping, such as {any: {link: 2}}"
-        )
-        listed = {}
-    found = [
-        _technology(source, (*at, "technologies", key), str(key), each)
-        for key, each in listed.items()
-    ]
-    if any(each.speeds for each in found) and not all(each.speeds for each in found):
-        bare = ", ".join(each.name for each in found if not each.speeds)
-        source.fault(
-            (*at, "technologies"),
-            f"whole links are sold, but {bare} has no speeds",
-            "speeds for all, or none",
-        )
-    memory = _memory(source, (*at, "memory"), values.get("memory", {}))
+    found = read(_Table, source, at, values)
     source.finish()
-    return CostTable(name, str(values.get("source", "")), str(links), tuple(found), memory)
-
-
-def _memory(source: Source, at: Path_, values: object) -> dict[str, float]:
-    if not isinstance(values, dict):
-        source.fault(at, f"{values!r} is not a mapping", ", ".join(MEMORY))
-        return {}
-    _keys(source, at, values, MEMORY)
-    return _amounts(source, at, values, MEMORY)
-
-
-def _technology(source: Source, at: Path_, name: str, values: object) -> Technology:
-    if not isinstance(values, dict):
-        source.fault(at, f"{values!r} is not a mapping", "link, nic, switch and watts")
-        return Technology(name, {})
-    _keys(source, at, values, (*PARTS, "watts", "speeds", "most", "radix"))
-    watts = values.get("watts", {})
-    if not isinstance(watts, dict):
-        source.fault((*at, "watts"), f"{watts!r} is not a mapping", ", ".join(PARTS))
-        watts = {}
-    _keys(source, (*at, "watts"), watts, PARTS)
-    speeds = _speeds(source, (*at, "speeds"), values.get("speeds", []))
-    most = _count(source, (*at, "most"), values.get("most", MOST_LINKS), 1)
-    radix = _count(source, (*at, "radix"), values["radix"], 2) if "radix" in values else None
-    dollars, power = _amounts(source, at, values), _amounts(source, (*at, "watts"), watts)
-    return Technology(name, dollars, power, speeds, most or MOST_LINKS, radix)
-
-
-def _speeds(source: Source, at: Path_, values: object) -> tuple[float, ...]:
-    found = set()
-    for index, each in enumerate(values if isinstance(values, list) else [values]):
-        parted = split(each) if isinstance(each, str) else None
-        if parted is None or UNITS[parted[1]][0] != "B/s" or parted[0] <= 0:
-            source.fault((*at, index), f"invalid speed of a link: {each!r}", "such as 400 Gb/s")
-        else:
-            found.add(float(base(str(each)) or 0))
-    return tuple(sorted(found))
-
-
-def _count(source: Source, at: Path_, value: object, least: int) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10**6:
-        source.fault(at, f"invalid count: {value!r}", f"a whole number from {least} to 1,000,000")
-        return None
-    return value
-
-
-def _amounts(
-    source: Source, at: Path_, values: Mapping[str, object], parts: tuple[str, ...] = PARTS
-) -> dict[str, float]:
-    found = {}
-    for part in parts:
-        value, unit = values.get(part, 0), "GB" if part in MEMORY[:2] else "GB/s"
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1e12:
-            source.fault(
-                (*at, part), f"{value!r} is not an amount for a {unit}", "a number from 0 on"
-            )
-        elif part in values:
-            found[part] = float(value)
-    return found
-
-
-def _keys(
-    source: Source, at: Path_, values: Mapping[str, object], allowed: tuple[str, ...]
-) -> None:
-    for key in values:
-        if key not in allowed:
-            near = difflib.get_close_matches(str(key), allowed, n=2)
-            source.fault((*at, str(key)), "unknown key", ", ".join(near or allowed))
+    assert found is not None
+    technologies = tuple(each.named(key) for key, each in found.technologies.items())
+    return CostTable(name, found.source, found.links, technologies, found.memory)

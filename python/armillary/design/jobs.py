@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core, documents
+from ..declared import Source
 from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
 from ..estimate.terms import Job
 from ..estimate.topology import Topology
 from ..platform import Platform
-from ..sweep.source import Source
 from ..units import GB, UNITS, base, counted, split
 from ..workload import Workload, build, load, load_model
 from ..workload.families import settable

@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import documents
+from ..declared import Source
 from ..errors import InputError, Problem
 from ..estimate.topology import BLOCKS, StackDimension, Topology, block
-from ..sweep.source import Source, read
+from ..sweep.source import read
 from ..workload import Program, Workload
 from .cost import CostTable, Technology
 

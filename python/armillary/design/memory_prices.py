@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..declared import Source
 from ..platform import Platform
-from ..sweep.source import Source
 from .cost import CostTable
 from .memory_cost import MEMORY, PoolParts, pool_parts
 from .task import ParallelismChoice

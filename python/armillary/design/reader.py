@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import backends, documents
+from ..declared import Source
 from ..documents import Path_
 from ..errors import InputError
 from ..estimate import topology
 from ..estimate.topology import BLOCKS, Space, StackDimension, Topology
-from ..sweep.source import Source, read
+from ..sweep.source import read
 from ..units import UNITS, base, counted, split
 from . import constraints, cost_file, jobs, libra, memory_prices, timing
 from .cost import CostTable

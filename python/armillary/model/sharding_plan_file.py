@@ -16,18 +16,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-from .. import documents, files
-from ..errors import InputError, Problem
+from .. import files
+from ..declared import Allowed, Made, Source, Within, Wrong, open_source, read, shown
+from ..documents import Path_
 from ..units import counted
 from .dlrm import MOST_ROWS, MOST_TABLES
 from .fields import NPUS
-from .sharding_plan import SHARD_SCHEMES, TIERS, ShardingPlan, TablePlan
+from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier
 
 VERSION = 1
 """Version of the format."""
@@ -35,8 +36,6 @@ VERSION = 1
 MOST_SHARDS = 2**24
 """Shards of all tables together."""
 
-_HEAD = ("version", "model", "ranks", "ranks_per_node", "tables")
-_TABLE = ("name", "rows", "columns", "scheme", "ranks", "sizes", "tier")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
 _NUMBERS = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?( [0-9]{1,9}(-[0-9]{1,9})?)*")
@@ -116,221 +115,153 @@ def _written(ranks: tuple[int, ...]) -> str:
 
 def read_plan(path: str | os.PathLike[str]) -> ShardingPlan:
     """The plan in a file. Raises `InputError` listing every problem with its line."""
-    name = os.fspath(path)
-    text = documents.read_text(path, "a sharding plan")
-    if Path(name).suffix == ".json":
-        return _Reader(name, {}).plan(documents.parse_json(text, name, "a sharding plan"))
-    document = documents.parse_yaml(text, name, "a sharding plan")
-    reader = _Reader(name, document.lines)
-    for repeated, _ in document.repeated:
-        reader.fault(repeated, "is given twice", "each key once")
-    return reader.plan(document.value)
+    return _plan(open_source(path, "a sharding plan"))
 
 
 def checked(plan: ShardingPlan) -> ShardingPlan:
     """A plan that was made in memory, held to what a file may say. Raises `InputError` listing
     every problem."""
-    return _Reader("", {}).plan(json.loads(as_json(plan)))
+    return _plan(Source(json.loads(as_json(plan)), ""))
 
 
-class _Reader:
-    """One file and the problems found in it."""
+def _name(raw: object) -> str:
+    """A name, which may be a number."""
+    if isinstance(raw, bool) or not isinstance(raw, (str, int)):
+        raise Wrong(f"{shown(raw)} is not a name")
+    return str(raw)
 
-    def __init__(self, file: str, lines: Mapping[documents.Path_, int]) -> None:
-        self.file, self.lines = file, lines
-        self.problems: list[Problem] = []
-        self.known: dict[str | int, tuple[int, ...]] = {}
-        self.shards = 0
 
-    def fault(self, path: documents.Path_, message: str, allowed: str) -> None:
-        """Keeps a problem at `path`."""
-        place = documents.place(path, self.lines)
-        self.problems.append(Problem(self.file, place, message, allowed))
+def _runs(raw: object) -> tuple[range, ...]:
+    """Runs of ranks, each from a lower to a higher one: a number, a text, or a list of them."""
+    if not isinstance(raw, list):
+        return _run(raw)
+    if not raw:
+        raise Wrong("an empty list")
+    found: list[range] = []
+    for index, each in enumerate(raw):
+        try:
+            found += _run(each)
+        except Wrong as wrong:
+            raise Wrong(wrong.message, wrong.allowed, index) from None
+    return tuple(found)
 
-    def plan(self, value: object) -> ShardingPlan:
-        """The plan, once all of it is read."""
-        if not isinstance(value, dict):
-            raise InputError(
-                [
-                    Problem(
-                        self.file, "", "is not a sharding plan", f"a mapping of {', '.join(_HEAD)}"
-                    )
-                ]
-            )
-        self.keys((), value, _HEAD, _HEAD)
-        if value.get("version", VERSION) != VERSION:
-            self.fault(("version",), f"unknown version {value['version']!r}", str(VERSION))
-        ranks = self.count(("ranks",), value, NPUS)
-        each = self.count(("ranks_per_node",), value, NPUS)
-        model = self.text(("model",), value)
-        listed = value.get("tables")
-        if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_TABLES:
-            self.fault(("tables",), "is not a list of tables", f"1 to {MOST_TABLES} tables")
-            listed = []
-        tables = [self.table(("tables", index), row, ranks) for index, row in enumerate(listed)]
-        self.names(tables)
-        if self.problems:
-            raise InputError(self.problems)
-        return ShardingPlan(model, ranks, each, tuple(tables))
 
-    def table(self, path: documents.Path_, row: object, ranks: int) -> TablePlan:
-        """One table; what can't be read of it is a problem."""
-        if not isinstance(row, dict):
-            self.fault(path, f"{_short(row)} is not a table", f"a mapping of {', '.join(_TABLE)}")
-            row = {}
-        else:
-            self.keys(path, row, _TABLE, _TABLE[:5])
-        found = TablePlan(
-            self.text((*path, "name"), row),
-            self.count((*path, "rows"), row, MOST_ROWS),
-            self.count((*path, "columns"), row, MOST_TABLES),
-            self.word((*path, "scheme"), row, SHARD_SCHEMES),
-            self.numbers((*path, "ranks"), row, ranks),
-            self.sizes((*path, "sizes"), row),
-            self.word((*path, "tier"), row, TIERS) if "tier" in row else "device",
-        )
-        if len(self.problems) == 0:
-            self.fits(path, found)
-        return found
+def _run(raw: object) -> tuple[range, ...]:
+    text = str(raw)
+    if isinstance(raw, bool) or not isinstance(raw, (int, str)) or not _NUMBERS.fullmatch(text):
+        raise Wrong(f"invalid ranks: {shown(raw)}")
+    return _parsed(text)
 
-    def fits(self, path: documents.Path_, table: TablePlan) -> None:
-        """Whether the parts of a table fit together."""
-        many = len(table.ranks)
-        if table.scheme == "table" and many != 1:
-            self.fault((*path, "ranks"), f"a whole table on {many} ranks", "one rank")
-        if table.scheme != "column" and len(set(table.ranks)) < many:
-            self.fault((*path, "ranks"), "a rank is given twice", "each rank once")
-        cut = table.scheme in ("column", "row", "table_row")
-        if table.sizes is None:
-            if cut and many > table.extent:
-                said = f"{counted(many, 'shard')} of {counted(table.extent, _side(table))}"
-                self.fault((*path, "ranks"), said, f"up to {counted(table.extent, 'rank')}")
+
+@lru_cache(1024)
+def _parsed(text: str) -> tuple[range, ...]:
+    """The runs of a text such as `3 8 16-23`."""
+    ends = [part.partition("-")[::2] for part in text.split()]
+    runs = tuple(range(int(first), int(last or first) + 1) for first, last in ends)
+    for run, (first, last) in zip(runs, ends, strict=True):
+        if not run:
+            raise Wrong(f"{first}-{last} runs backwards", "from a lower to a higher rank")
+    return runs
+
+
+@lru_cache(1024)
+def _expanded(runs: tuple[range, ...]) -> tuple[int, ...]:
+    """The ranks of some runs; equal ones are one object, for plans repeat them."""
+    return tuple(chain.from_iterable(runs))
+
+
+def _sizes(raw: object) -> tuple[int, ...]:
+    """Lengths of shards: a list, or a text such as `96 32`."""
+    parts = [str(each) for each in raw] if isinstance(raw, list) else str(raw).split()
+    if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+        raise Wrong(f"invalid sizes: {shown(raw)}")
+    found = tuple(int(part) for part in parts if len(part) <= 20)
+    if len(found) != len(parts) or not all(found):
+        raise Wrong("a shard of no or too many rows or columns", "sizes from 1")
+    return found
+
+
+_Npus = Annotated[int, Within(1, NPUS)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    name: Annotated[str, Made(_name)]
+    rows: Annotated[int, Within(1, MOST_ROWS)]
+    columns: Annotated[int, Within(1, MOST_TABLES)]
+    scheme: ShardScheme
+    ranks: Annotated[tuple[range, ...], Made(_runs), Allowed(_RANKS)]
+    sizes: Annotated[tuple[int, ...], Made(_sizes), Allowed("sizes such as 96 32")] | None = None
+    tier: Tier = "device"
+
+    def __post_init__(self) -> None:
+        many = sum(map(len, self.ranks))
+        if self.scheme == "table" and many != 1:
+            raise Wrong(f"a whole table on {many} ranks", "one rank", "ranks")
+        cut = self.scheme in ("column", "row", "table_row")
+        side = "column" if self.scheme == "column" else "row"
+        extent = self.columns if self.scheme == "column" else self.rows
+        if self.sizes is None:
+            if cut and many > extent:
+                said = f"{counted(many, 'shard')} of {counted(extent, side)}"
+                raise Wrong(said, f"up to {counted(extent, 'rank')}", "ranks")
         elif not cut:
-            self.fault((*path, "sizes"), f"{table.scheme} does not cut a table", "no sizes")
-        elif len(table.sizes) != many:
-            said = f"{counted(len(table.sizes), 'size')} for {counted(many, 'rank')}"
-            self.fault((*path, "sizes"), said, counted(many, "size"))
-        elif sum(table.sizes) != table.extent:
-            said = f"{counted(sum(table.sizes), _side(table))} in all, the table has {table.extent}"
-            self.fault((*path, "sizes"), said, f"sizes that add up to {table.extent}")
-
-    def names(self, tables: Sequence[TablePlan]) -> None:
-        """Refuses two tables of one name."""
-        first: dict[str, int] = {}
-        for index, table in enumerate(tables):
-            if first.setdefault(table.name, index) != index and table.name:
-                said = f"{table.name!r} is also the name of tables[{first[table.name]}]"
-                self.fault(("tables", index, "name"), said, "each table once")
-
-    def keys(
-        self,
-        path: documents.Path_,
-        values: Mapping[object, object],
-        known: Sequence[str],
-        needed: Sequence[str],
-    ) -> None:
-        """Refuses unknown keys and asks for those that are missing."""
-        for key in values:
-            if key not in known:
-                self.fault((*path, str(key)), "unknown key", ", ".join(known))
-        for key in needed:
-            if key not in values:
-                self.fault((*path, key), "is missing", ", ".join(known))
-
-    def count(self, path: documents.Path_, values: Mapping[str, Any], most: int) -> int:
-        """A whole number from 1."""
-        value = values.get(str(path[-1]), 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            self.fault(path, f"invalid count: {_short(value)}", f"a whole number from 1 to {most}")
-            return 1
-        return value
-
-    def text(self, path: documents.Path_, values: Mapping[str, Any]) -> str:
-        """A text."""
-        value = values.get(str(path[-1]), "")
-        if isinstance(value, bool) or not isinstance(value, (str, int)):
-            self.fault(path, f"{_short(value)} is not a name", "a text")
-        return str(value)
-
-    def word(self, path: documents.Path_, values: Mapping[str, Any], allowed: Sequence[Any]) -> Any:  # noqa: ANN401
-        """One of `allowed`."""
-        value = values.get(str(path[-1]), allowed[0])
-        if value in allowed:
-            return value
-        self.fault(path, f"unknown {path[-1]} {_short(value)}", ", ".join(allowed))
-        return allowed[0]
-
-    def numbers(
-        self, path: documents.Path_, values: Mapping[str, Any], ranks: int
-    ) -> tuple[int, ...]:
-        """Ranks below `ranks`, each run from a lower to a higher one; a number, a text, or a list
-        of them."""
-        value = values.get(str(path[-1]), 0)
-        if not isinstance(value, list):
-            return self.run(path, value, ranks)
-        if not value:
-            self.fault(path, "an empty list", _RANKS)
-        runs = (self.run((*path, index), each, ranks) for index, each in enumerate(value))
-        return tuple(chain.from_iterable(runs))
-
-    def run(self, path: documents.Path_, value: object, ranks: int) -> tuple[int, ...]:
-        """The ranks that a number or a text stands for."""
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            self.fault(path, f"invalid ranks: {_short(value)}", _RANKS)
-            return (0,)
-        found = self.known.get(value)
-        if found is None:
-            before = len(self.problems)
-            found = self.expanded(path, value, ranks)
-            if len(self.problems) == before:
-                self.known[value] = found
-        self.shards += len(found)
-        if self.shards > MOST_SHARDS:
-            raise InputError(
-                [Problem(self.file, "tables", "too many shards", f"up to {MOST_SHARDS} in all")]
-            )
-        return found
-
-    def expanded(self, path: documents.Path_, value: str | int, ranks: int) -> tuple[int, ...]:
-        """As `run`, of a value that was not read before."""
-        text = str(value)
-        if not _NUMBERS.fullmatch(text):
-            self.fault(path, f"invalid ranks: {_short(value)}", _RANKS)
-            return (0,)
-        found: list[int] = []
-        for part in text.split():
-            first, _, last = part.partition("-")
-            run = range(int(first), int(last or first) + 1)
-            if not run or run[-1] >= ranks:
-                said = f"{part} runs backwards" if not run else f"rank {run[-1]} does not exist"
-                self.fault(path, said, f"0 to {ranks - 1}")
-                return (0,)
-            found.extend(run)
-            if len(found) > MOST_SHARDS:
-                self.fault(path, "too many shards", f"up to {MOST_SHARDS}")
-                return (0,)
-        return tuple(found)
-
-    def sizes(self, path: documents.Path_, values: Mapping[str, Any]) -> tuple[int, ...] | None:
-        """Lengths of shards, or nothing where they are even."""
-        if str(path[-1]) not in values:
-            return None
-        value = values[str(path[-1])]
-        parts = [str(each) for each in value] if isinstance(value, list) else str(value).split()
-        if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-            self.fault(path, f"invalid sizes: {_short(value)}", "sizes such as 96 32")
-            return None
-        found = tuple(int(part) for part in parts if len(part) <= 20)
-        if len(found) != len(parts) or not all(found):
-            self.fault(path, "a shard of no or too many rows or columns", "sizes from 1")
-            return None
-        return found
+            raise Wrong(f"{self.scheme} does not cut a table", "no sizes", "sizes")
+        elif len(self.sizes) != many:
+            said = f"{counted(len(self.sizes), 'size')} for {counted(many, 'rank')}"
+            raise Wrong(said, counted(many, "size"), "sizes")
+        elif sum(self.sizes) != extent:
+            said = f"{counted(sum(self.sizes), side)} in all, the table has {extent}"
+            raise Wrong(said, f"sizes that add up to {extent}", "sizes")
 
 
-def _side(table: TablePlan) -> str:
-    return "column" if table.scheme == "column" else "row"
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    version: Literal[1]
+    model: Annotated[str, Made(_name)]
+    ranks: _Npus
+    ranks_per_node: _Npus
+    tables: Annotated[
+        tuple[_Table, ...], Within(1, MOST_TABLES), Allowed(f"1 to {MOST_TABLES} tables")
+    ]
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+def _plan(source: Source) -> ShardingPlan:
+    """The plan, once all of it is read."""
+    found = read(_Plan, source)
+    if found is not None:
+        _fits(source, found)
+    source.finish()
+    assert found is not None
+    tables = (
+        TablePlan(
+            each.name,
+            each.rows,
+            each.columns,
+            each.scheme,
+            _expanded(each.ranks),
+            each.sizes,
+            each.tier,
+        )
+        for each in found.tables
+    )
+    return ShardingPlan(found.model, found.ranks, found.ranks_per_node, tuple(tables))
+
+
+def _fits(source: Source, plan: _Plan) -> None:
+    """Refuses ranks that do not exist, a rank or a name that is given twice, too many shards."""
+    if sum(len(run) for each in plan.tables for run in each.ranks) > MOST_SHARDS:
+        source.fault(("tables",), "too many shards", f"up to {MOST_SHARDS} in all")
+        return
+    first: dict[str, int] = {}
+    for index, table in enumerate(plan.tables):
+        path: Path_ = ("tables", index)
+        last = max(run[-1] for run in table.ranks)
+        if last >= plan.ranks:
+            source.fault((*path, "ranks"), f"rank {last} does not exist", f"0 to {plan.ranks - 1}")
+        ranks = _expanded(table.ranks)
+        if table.scheme != "column" and len(set(ranks)) < len(ranks):
+            source.fault((*path, "ranks"), "a rank is given twice", "each rank once")
+        if first.setdefault(table.name, index) != index and table.name:
+            said = f"{table.name!r} is also the name of tables[{first[table.name]}]"
+            source.fault((*path, "name"), said, "each table once")

@@ -13,9 +13,9 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
+from ..declared import Source
 from ..documents import Path_
 from ..units import number_text, split
-from .source import Source
 
 ALLOWED = (
     "a list of values, {from, to} with steps and scale: linear or log, or (random search) "

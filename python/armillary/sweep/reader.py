@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import backends, documents, old_words
+from ..declared import Source
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..option_fields import parameters
@@ -23,7 +24,7 @@ from ..workload.families import options, settable
 from . import domain
 from .columns import ALIASES, is_result
 from .expression import ALLOWED, Expression, ExpressionError, compile_expression, value
-from .source import Source, located
+from .source import located
 from .study import KINDS, MEMORY, MOST_POINTS, SweepParameter, SweepSearch, SweepStudy
 
 _KEYS = (

@@ -14,6 +14,7 @@ import msgspec
 
 from .. import api
 from .._core import PanicException
+from ..declared import Source
 from ..errors import ArmillaryError, ImpossibleError, InputError, Problem
 from ..platform import Platform
 from ..workload import Workload, build, load
@@ -22,7 +23,7 @@ from ..workload.workload import is_text
 from .columns import Claims, columns
 from .points import Point
 from .reader import study
-from .source import Source, located
+from .source import located
 from .study import SweepStudy
 
 WORKLOADS = 8

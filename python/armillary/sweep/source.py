@@ -1,45 +1,17 @@
-"""A study as text or mapping: values, and the line of each key. Not here: what the keys mean
-(`reader.py`)."""
+"""A study as text or mapping. Not here: what the keys mean (`reader.py`)."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from .. import documents
-from ..documents import Path_
+from ..declared import Source, parse_source
 from ..errors import InputError, Problem
 from ..model.files import MODELS
 from ..platform.presets import presets
-
-
-@dataclass(frozen=True)
-class Source:
-    """A study's values, where they stand, and the problems found in them so far."""
-
-    values: dict[str, Any]
-    file: str = "study"
-    """Name of the study as the caller gave it, for problems."""
-    folder: str = "."
-    """Folder that the study's relative paths start from."""
-    lines: Mapping[Path_, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def fault(self, path: Path_, message: str, allowed: str = "") -> None:
-        """Keeps a problem with the value at `path`."""
-        self.problems.append(Problem(self.file, self.place(path), message, allowed))
-
-    def place(self, path: Path_) -> str:
-        """Where `path` stands: `line 7: search.points`."""
-        return documents.place(path, self.lines)
-
-    def finish(self) -> None:
-        """Raises everything found."""
-        if self.problems:
-            raise InputError(self.problems)
 
 
 def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:
@@ -68,9 +40,8 @@ def _plain(study: Mapping[str, Any]) -> dict[str, Any]:
 
 def parse(text: str, file: str) -> Source:
     """The study in a text. Raises `InputError` for anything but a mapping."""
-    document = documents.parse_yaml(text, file, "`key: value` lines")
-    values = document.value
-    if not isinstance(values, dict):
+    source = parse_source(text, file)
+    if not isinstance(source.values, dict):
         raise InputError(
             [
                 Problem(
@@ -78,9 +49,6 @@ def parse(text: str, file: str) -> Source:
                 )
             ]
         )
-    source = Source(values, file, os.path.dirname(file) or ".", document.lines)  # noqa: PTH120
-    for path, line in document.repeated:
-        source.fault(path, f"is given twice, in line {line} again", "each key once")
     return source
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from ..declared import Source
 from . import domain
 from .expression import Expression
 from .footprint import Footprints
-from .source import Source
 
 MEMORY = "memory"
 """Name in constraints for the bytes that the most heavily loaded NPU needs."""

@@ -13,12 +13,14 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from .. import documents
+from ..declared import Allowed, Note, Source, open_source, read
+from ..documents import Path_
 from ..errors import InputError, Problem
 from ..option_fields import near
 from .parallelism import Parallelism
@@ -26,8 +28,6 @@ from .parallelism import Parallelism
 FRAMEWORKS = Path(__file__).resolve().parent.parent / "frameworks"
 """Folder of the descriptions that come with Armillary."""
 
-_HEAD = ("summary", "source", "validated", "options", "settings")
-_ENTRY = ("name", "value", "when", "source")
 _ABOVE = re.compile(r"> ([0-9]{1,9})")
 _OWN = ("framework", "framework_set")
 _DEFAULTS = {each.name: each.default for each in dataclasses.fields(Parallelism)}
@@ -98,11 +98,18 @@ def load_framework(name: str | os.PathLike[str]) -> Framework:
         raise InputError(
             [Problem("", "framework", f"unknown framework {text!r}", f"{', '.join(close)}, a file")]
         )
-    shown = path.name if path.parent == FRAMEWORKS else str(path)
-    document = documents.parse_yaml(
-        documents.read_text(path, "a description of a framework"), shown, "`key: value` lines"
-    )
-    return _Reader(shown, document.lines).framework(path.stem, document.value)
+    source = open_source(path, "a description of a framework")
+    if path.parent == FRAMEWORKS:
+        source = dataclasses.replace(source, file=path.name)
+    found = read(_File, source)
+    if found is not None:
+        for key, entries in (("options", found.options), ("settings", found.settings)):
+            for index, each in enumerate(entries):
+                _options(source, (key, index), each, key == "options")
+    source.finish()
+    assert found is not None
+    made = (tuple(map(_choice, each)) for each in (found.options, found.settings))
+    return Framework(path.stem, found.summary, found.source, found.validated, *made)
 
 
 def settings_of(options: Mapping[str, object]) -> dict[str, object]:
@@ -111,76 +118,36 @@ def settings_of(options: Mapping[str, object]) -> dict[str, object]:
     return {} if name is None else load_framework(str(name)).settings
 
 
-class _Reader:
-    """One file and the problems found in it."""
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    value: object
+    source: Note
+    when: Annotated[Mapping[str, object], Allowed("options and their values")] = field(
+        default_factory=dict
+    )
 
-    def __init__(self, file: str, lines: Mapping[documents.Path_, int]) -> None:
-        self.file, self.lines = file, lines
-        self.problems: list[Problem] = []
 
-    def fault(self, path: documents.Path_, message: str, allowed: str) -> None:
-        """Keeps a problem at `path`."""
-        place = documents.place(path, self.lines)
-        self.problems.append(Problem(self.file, place, message, allowed))
+@dataclass(frozen=True, slots=True)
+class _File:
+    summary: Note = ""
+    source: Note = ""
+    validated: Note = ""
+    options: tuple[_Entry, ...] = ()
+    settings: tuple[_Entry, ...] = ()
 
-    def framework(self, name: str, value: object) -> Framework:
-        """The description, once all of it is read."""
-        values: dict[str, Any] = value if isinstance(value, dict) else {}
-        if not values:
-            self.fault((), "is not a description of a framework", f"keys {', '.join(_HEAD)}")
-        for key in values:
-            if key not in _HEAD:
-                self.fault((str(key),), "unknown key", ", ".join(_HEAD))
-        found = Framework(
-            name,
-            str(values.get("summary", "")),
-            str(values.get("source", "")),
-            str(values.get("validated", "")),
-            self.choices("options", values, tuple(_DEFAULTS)),
-            self.choices("settings", values, None),
-        )
-        if self.problems:
-            raise InputError(self.problems)
-        return found
 
-    def choices(
-        self, key: str, values: Mapping[str, Any], known: tuple[str, ...] | None
-    ) -> tuple[FrameworkChoice, ...]:
-        """The entries of a list, their names among `known` where there are such."""
-        listed = values.get(key, [])
-        if not isinstance(listed, list):
-            self.fault((key,), "is not a list", f"entries of {', '.join(_ENTRY)}")
-            return ()
-        return tuple(self.choice((key, index), entry, known) for index, entry in enumerate(listed))
+def _options(source: Source, path: Path_, entry: _Entry, named: bool) -> None:
+    """Refuses names that no option has: those of `when`, and where `named` that of the entry."""
+    known = [each for each in _DEFAULTS if each not in _OWN]
+    for key, options in (("name", [entry.name] if named else []), ("when", entry.when)):
+        for option in options:
+            if option not in known:
+                source.fault((*path, key), f"unknown option {option!r}", near(option, known))
 
-    def choice(
-        self, path: documents.Path_, entry: object, known: tuple[str, ...] | None
-    ) -> FrameworkChoice:
-        """One entry."""
-        values: dict[str, Any] = entry if isinstance(entry, dict) else {}
-        for key in values:
-            if key not in _ENTRY:
-                self.fault((*path, str(key)), "unknown key", ", ".join(_ENTRY))
-        for key in ("name", "value", "source"):
-            if key not in values:
-                self.fault((*path, key), "is missing", ", ".join(_ENTRY))
-        name, when = values.get("name", ""), values.get("when", {})
-        if not isinstance(name, str):
-            self.fault((*path, "name"), "is not text", "the name of an option")
-            name = ""
-        if not isinstance(when, dict):
-            self.fault((*path, "when"), "is not a mapping", "options and their values")
-            when = {}
-        for option in (name, *when) if known is not None and "name" in values else when:
-            if option not in _DEFAULTS or option in _OWN:
-                allowed = near(str(option), [each for each in _DEFAULTS if each not in _OWN])
-                self.fault(
-                    (*path, "name" if option == name else "when"),
-                    f"unknown option {option!r}",
-                    allowed,
-                )
-        wanted = (
-            (key, tuple(want) if isinstance(want, list) else want) for key, want in when.items()
-        )
-        source = str(values.get("source", ""))
-        return FrameworkChoice(str(name), values.get("value"), source, tuple(wanted))
+
+def _choice(entry: _Entry) -> FrameworkChoice:
+    when = (
+        (key, tuple(want) if isinstance(want, list) else want) for key, want in entry.when.items()
+    )
+    return FrameworkChoice(entry.name, entry.value, entry.source, tuple(when))

@@ -94,7 +94,7 @@ def test_designs_show_what_memory_costs() -> None:
             {"model": "link", "sharing": "pool", "latency": "1 us", "bandwidth": "1 GB/s"},
             "no prices for memory of the model link",
         ),
-        ({"local": -1}, POOL, "-1 is not an amount for a GB"),
+        ({"local": -1}, POOL, "-1 is out of range"),
         ({"hbm": 3}, POOL, "unknown key"),
     ],
 )

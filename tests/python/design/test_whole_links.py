@@ -219,7 +219,7 @@ def test_a_design_of_whole_links_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("technologies", "reason"),
     [
-        ({"a": {"link": 1, "speeds": ["fast"]}}, "invalid speed of a link: 'fast'"),
+        ({"a": {"link": 1, "speeds": ["fast"]}}, "'fast' is not an amount above 0"),
         ({"a": {"link": 1, "speeds": ["25 Gb/s"]}, "b": {"link": 1}}, "b has no speeds"),
         ({"a": {"link": 1, "speeds": ["25 Gb/s"], "most": 0}}, "invalid count: 0"),
         ({"a": {"link": 1, "radix": 1}}, "invalid count: 1"),

@@ -119,11 +119,11 @@ def test_each_table_is_one_line_that_a_person_can_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[]", "is not a sharding plan"),
+        ("[]", "[] is not a mapping (allowed: keys: version, model, ranks"),
         (HEAD.replace("1", "2", 1) + TABLE, "line 1: version: unknown version 2 (allowed: 1)"),
         (HEAD + TABLE.replace("row,", "rows,"), "unknown scheme 'rows' (allowed: table, column"),
         (HEAD + TABLE.replace("0-3", "0-4"), "line 6: tables[0].ranks: rank 4 does not exist"),
-        (HEAD + TABLE.replace("0-3", "3-0"), "3-0 runs backwards (allowed: 0 to 3)"),
+        (HEAD + TABLE.replace("0-3", "3-0"), "3-0 runs backwards"),
         (HEAD + TABLE.replace("0-3", "0-x"), "invalid ranks: '0-x' (allowed: ranks such as 5, 0-7"),
         (HEAD + TABLE.replace("0-3", "{}"), "line 6: tables[0].ranks: invalid ranks: {} (allowed:"),
         (
@@ -134,7 +134,7 @@ def test_each_table_is_one_line_that_a_person_can_read() -> None:
         (HEAD + TABLE.replace("0-3", "[0, -1]"), "tables[0].ranks[1]: invalid ranks: -1 (allowed:"),
         (HEAD + TABLE.replace("0-3", "[0, 1.5]"), "tables[0].ranks[1]: invalid ranks: 1.5"),
         (HEAD + TABLE.replace("0-3", "[[0], 1]"), "tables[0].ranks[0]: invalid ranks: [0]"),
-        (HEAD + TABLE.replace("0-3", "[0, 4]"), "tables[0].ranks[1]: rank 4 does not exist"),
+        (HEAD + TABLE.replace("0-3", "[0, 4]"), "tables[0].ranks: rank 4 does not exist"),
         (HEAD + TABLE.replace("0-3", "[0, 0]"), "a rank is given twice"),
         (HEAD + TABLE.replace("0-3", "0-3, sizes: [4, 6x]"), "invalid sizes: [4, '6x']"),
         (HEAD + TABLE.replace("0-3", "0 0"), "a rank is given twice"),
@@ -144,9 +144,9 @@ def test_each_table_is_one_line_that_a_person_can_read() -> None:
         (HEAD + TABLE.replace("0-3", "0-3, tier: hbm"), "unknown tier 'hbm' (allowed: device"),
         (HEAD + TABLE.replace("rows: 10", "rows: 0"), "invalid count: 0"),
         (HEAD + TABLE.replace("rows: 10", "rows: 3"), "4 shards of 3 rows (allowed: up to 3"),
-        (HEAD + TABLE.replace("rows: 10", "row: 10"), "unknown key (allowed: name, rows"),
+        (HEAD + TABLE.replace("rows: 10", "row: 10"), "row: unknown key (allowed: rows"),
         (HEAD + TABLE * 2, "tables[1].name: 't' is also the name of tables[0]"),
-        (HEAD + "- 5\n", "5 is not a table"),
+        (HEAD + "- 5\n", "tables[0]: 5 is not a mapping (allowed: keys: name, rows"),
         ("version: 1\nversion: 1\n", "version: is given twice"),
     ],
 )
@@ -168,7 +168,7 @@ def test_ranks_and_sizes_may_be_lists(tmp_path: Path) -> None:
 
 def test_all_problems_come_at_once(tmp_path: Path) -> None:
     path = tmp_path / "plan.yml"
-    path.write_text(HEAD + TABLE.replace("row,", "rows,") + TABLE.replace("0-3", "9"))
+    path.write_text(HEAD + TABLE.replace("row,", "rows,") + TABLE.replace("10", "x") + "- 5\n")
     with pytest.raises(InputError) as refused:
         read_plan(path)
     assert len(refused.value.problems) == 3
@@ -243,7 +243,7 @@ def test_a_plan_must_fit_its_model(tmp_path: Path, change: dict[str, object], sa
 
 def test_a_plan_made_in_memory_is_held_to_what_files_may_say() -> None:
     plan = sharding_plan("dlrm-mlperf", dp=16)
-    first = replace(plan.tables[0], scheme="table", ranks=(0, 99), sizes=None)
+    first = replace(plan.tables[0], scheme="table", ranks=(99,), sizes=None)
     with pytest.raises(InputError, match="99"):
         arm.workload.build(
             "dlrm-mlperf", dp=16, plan=replace(plan, tables=(first, *plan.tables[1:]))

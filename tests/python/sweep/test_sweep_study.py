@@ -11,11 +11,12 @@ import toy_studies
 from hypothesis import given
 from hypothesis import strategies as st
 
+from armillary.declared import Source
 from armillary.errors import InputError
 from armillary.sweep import check
 from armillary.sweep.points import points
 from armillary.sweep.reader import study
-from armillary.sweep.source import Source, read
+from armillary.sweep.source import read
 from armillary.sweep.study import SweepStudy
 from armillary.units import base, number_text, split
 

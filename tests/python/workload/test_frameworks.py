@@ -75,12 +75,13 @@ def test_an_unknown_framework_lists_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[]", "is not a description of a framework"),
-        ("option: []", "line 1: option: unknown key (allowed: summary"),
-        ("options: 5", "options: is not a list"),
+        ("[]", "[] is not a mapping (allowed: keys: summary, source"),
+        ("option: []", "line 1: option: unknown key (allowed: options"),
+        ("options: 5", "options: 5 is not a list"),
+        ("source: a\nsource: b", "line 1: source: is given twice, in line 2 again"),
         ("options: [{name: zer, value: 1, source: x}]", "unknown option 'zer' (allowed: zero"),
         ("options: [{name: zero, value: 1}]", "options[0].source: is missing"),
-        ("options: [{name: zero, value: 1, source: x, when: 1}]", "when: is not a mapping"),
+        ("options: [{name: zero, value: 1, source: x, when: 1}]", "when: 1 is not a mapping"),
         ("options: [{name: zero, value: 1, source: x, when: {q: 1}}]", "unknown option 'q'"),
     ],
 )

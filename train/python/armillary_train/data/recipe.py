@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from armillary.declared import Allowed, Made, Unit, Within, Wrong
 from armillary.errors import InputError, Problem
 from armillary.units import counted
 
@@ -26,6 +27,31 @@ MOST_ROWS = 2**40
 
 Numbers = Literal["whole", "decimal"]
 Kind = Literal["hexadecimal", "whole", "text"]
+_SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "bar": "|", "space": " "}
+Seed = Annotated[int, Within(0, 2**63 - 1)]
+
+
+def _separator(raw: object) -> str:
+    found = _SEPARATORS.get(raw, raw) if isinstance(raw, str) else ""
+    if len(found) != 1 or ord(found) > 126 or found in "\n\r" or found.isalnum():
+        raise Wrong(f"{raw!r} is not a separator")
+    return found
+
+
+def _missing(raw: object) -> int | None:
+    """A category; `skip`: the sample looks up no row."""
+    if raw in ("skip", None):
+        return None
+    if type(raw) is not int or abs(raw) > 2**62:
+        raise Wrong(f"invalid count: {raw!r}", "skip, or a whole number up to 2^62")
+    return raw
+
+
+_Separator = Annotated[
+    str,
+    Made(_separator),
+    Allowed(f"{', '.join(_SEPARATORS)}, or one character that is in no value"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +63,23 @@ class DenseColumn:
     """Whole numbers of up to nine digits, or decimal ones."""
     missing: float = 0.0
     """Value in place of a missing one."""
-    clip: tuple[float | None, float | None] = (None, None)
+    clip: Annotated[tuple[float | None, float | None], Allowed("two numbers, or null for none")] = (
+        None,
+        None,
+    )
     """Values below the first are raised to it, those above the second lowered to it."""
     log: float | None = None
     """The value becomes its natural logarithm after this is added."""
-    normalize: tuple[float, float] | None = None
+    normalize: Annotated[tuple[float, float], Allowed("two numbers")] | None = None
     """The mean that is subtracted, and what the difference is divided by."""
+
+    def __post_init__(self) -> None:
+        least, greatest = self.clip
+        if least is not None and greatest is not None and least > greatest:
+            raise Wrong(f"{least} is above {greatest}", "[least, greatest]", "clip")
+        if self.normalize and self.normalize[1] <= 0:
+            said = f"the deviation is {self.normalize[1]}"
+            raise Wrong(said, "[mean, deviation above 0]", "normalize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +90,13 @@ class CategoryColumn:
     kind: Kind = "text"
     """How text has a value: up to eight hexadecimal digits, a whole number, or any text, whose
     value is a hash of it."""
-    missing: int | None = 0
+    missing: Annotated[int | None, Made(_missing)] = 0
     """Category in place of a missing one; `None`: the sample looks up no row."""
-    separator: str | None = None
+    separator: _Separator | None = None
     """Separator of several values of a sample; `None`: there is one."""
-    hash: int | None = None
+    hash: Seed | None = None
     """Seed of a hash of values before they become rows."""
-    rows: int | None = None
+    rows: Annotated[int, Within(1, MOST_ROWS)] | None = None
     """Rows of the table; `None`: those of a model, or values stay whole."""
 
 
@@ -78,8 +115,10 @@ class HeldOut:
 class Shuffle:
     """The samples to train on in an order drawn by chance."""
 
-    seed: int = 0
-    memory: int = 2**30
+    seed: Seed = 0
+    memory: Annotated[int, Unit("B", 2**20), Allowed("a size such as 1 GiB, at least 1 MiB")] = (
+        2**30
+    )
     """Bytes of samples that are in memory at a time, about."""
 
 
@@ -93,11 +132,11 @@ class Recipe:
     """Column of labels, 0 or 1."""
     dense: tuple[DenseColumn, ...]
     categories: tuple[CategoryColumn, ...]
-    separator: str = "\t"
+    separator: _Separator = "\t"
     """Separator of columns in a text file."""
     held_out: HeldOut = field(default_factory=HeldOut)
     shuffle: Shuffle | None = None
-    samples_per_file: int = 2**18
+    samples_per_file: Annotated[int, Within(1, 2**26)] = 2**18
 
     @property
     def names(self) -> list[str]:
