@@ -2,8 +2,8 @@
 
 use super::{Fault, Packet, Protocol, Rdma, RdmaControl, RdmaRecovery, Tcp, Transport};
 use declared::findings::{At, Findings};
-use declared::tree::Value;
-use declared::{Absent, Key, Misfit, Setting, Words, suited};
+use declared::tree::{Tree, Value};
+use declared::{Key, Misfit, Setting, Words, suited};
 use topology::Fabric;
 
 /// Refuses values that cannot be, and warns of keys that have no effect. `sprays`: each packet takes
@@ -20,7 +20,7 @@ pub fn check(packet: &Packet, fabric: &Fabric, sprays: bool, at: &At<'_>, findin
     let protocols = packet.protocols();
     let warnings: Vec<Vec<Warning>> = (0..)
         .zip(&protocols)
-        .map(|(place, protocol)| warnings(protocol, sprays, at, place))
+        .map(|(place, protocol)| warnings(packet, protocol, sprays, at, place))
         .collect();
     for warning in warnings.iter().flatten() {
         // A value for all has an effect where one dimension reads it.
@@ -68,7 +68,13 @@ fn given<'a>(at: &At<'a>, keys: &[&str], place: usize) -> Option<(At<'a>, bool)>
 }
 
 /// Keys without effect on the connections and links of a dimension.
-fn warnings(protocol: &Protocol, sprays: bool, at: &At<'_>, place: usize) -> Vec<Warning> {
+fn warnings(
+    packet: &Packet,
+    protocol: &Protocol,
+    sprays: bool,
+    at: &At<'_>,
+    place: usize,
+) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut suit = |at: &At<'_>, own: bool, keys: &[Key], tag: &str, word: &str| {
         let mut found = Findings::default();
@@ -94,26 +100,42 @@ fn warnings(protocol: &Protocol, sprays: bool, at: &At<'_>, place: usize) -> Vec
         }
     }
     for (keys, why) in protocol.idle(sprays) {
-        if let Some((at, own)) = given(at, &keys, place)
-            && !is_default(&at.tree.value, &keys)
+        if let Some((found, own)) = given(at, &keys, place)
+            && !is_default(packet, at, &keys, place)
         {
-            all.push(Warning { text: format!("{} has no effect {why}", at.path), own });
+            all.push(Warning { text: format!("{} has no effect {why}", found.path), own });
         }
     }
     all
 }
 
-/// Whether the value of the key at this path of `network.packet` is the one that it has where it is
-/// left out, as a platform that was printed has it.
-fn is_default(value: &Value, path: &[&str]) -> bool {
-    let key = |keys: &'static [Key], name: &str| keys.iter().find(|key| key.name == name);
-    let first = key(Packet::keys(), path[0]);
-    let found = path[1..].iter().fold(first, |outer, name| key((outer?.inner)(), name));
-    let Some(Key { absent: Absent::Value(default), .. }) = found else { return false };
-    match value {
-        Value::Text(text) => *text == default(),
-        Value::Int(number) => number.to_string() == default(),
-        _ => false,
+/// Whether the settings are the same where the key at this path is left out: a platform that was
+/// printed has the defaults of all keys.
+fn is_default(packet: &Packet, at: &At<'_>, keys: &[&str], place: usize) -> bool {
+    let mut tree = at.tree.clone();
+    remove(&mut tree, keys, place);
+    let without =
+        Packet::read(&At { tree: &tree, path: at.path.clone() }, &mut Findings::default());
+    without.is_some_and(|without| without.resolved() == packet.clone().resolved())
+}
+
+/// Removes the key at this path from the settings of a dimension.
+fn remove(tree: &mut Tree, keys: &[&str], place: usize) {
+    let Some((first, rest)) = keys.split_first() else { return };
+    match &mut tree.value {
+        Value::List(entries) => {
+            if let Some(entry) = entries.get_mut(place) {
+                remove(entry, keys, place);
+            }
+        }
+        Value::Map(entries) if rest.is_empty() => entries.retain(|(key, _)| key.name != *first),
+        Value::Map(entries) => {
+            let inner = entries.iter_mut().find(|(key, _)| key.name == *first);
+            if let Some((_, inner)) = inner {
+                remove(inner, rest, place);
+            }
+        }
+        _ => {}
     }
 }
 
