@@ -16,6 +16,8 @@ from armillary_lab.studies import StudyRow, study
 Facts = Mapping[str, float]
 _NAME = re.compile(r"\{[^{}]*\}")
 _NUMBER = r"[+-]?[\d,]+(?:\.\d+)?"
+_RESULT = re.compile(r"\d[\d,]*\.\d+|\d+ %|\d+x\b")
+"""What reads like a result: decimals, percentages, factors."""
 
 
 def study_rows(name: str, backend: str = "analytical") -> list[StudyRow]:
@@ -54,13 +56,32 @@ def says(path: Path, templates: Sequence[str], facts: Facts) -> list[str]:
     return [sentence for sentence in wanted if sentence not in plain(page)]
 
 
+def unchecked(path: Path, title: str, templates: Sequence[str], given: Sequence[str]) -> list[str]:
+    """What reads like a result in a section of a page, and is in no template and not given: as
+    given count numbers of papers, of setups, and of runs that no test repeats."""
+    text = path.read_text(encoding="utf-8").partition(f"\n## {title}: ")[2].partition("\n## ")[0]
+    assert text, title
+    text = plain(re.sub(r"```.*?```", "", text, flags=re.S))
+    texts = [text, *map(plain, templates)]
+    for words in given:
+        texts = [each.replace(words, "") for each in texts]
+    text, *templates = texts
+    for template in templates:
+        text = re.sub(_pattern(template), "", text)
+    return _RESULT.findall(text)
+
+
+def _pattern(template: str) -> str:
+    """A regular expression for the words of a template, with a group for each part."""
+    fixed = [re.escape(part).replace(r"\ ", r"\s+") for part in _NAME.split(plain(template))]
+    return f"({_NUMBER})".join(f"({part})" for part in fixed)
+
+
 def _written(page: str, template: str, facts: Facts) -> str:
     """The page with a template's numbers in the one place that has its words."""
-    words = plain(template)
-    fixed = [re.escape(part).replace(r"\ ", r"\s+") for part in _NAME.split(words)]
-    numbers = [part.format(**facts) for part in _NAME.findall(words)]
-    found = list(re.finditer(f"({_NUMBER})".join(f"({part})" for part in fixed), page))
-    assert len(found) == 1, f"{len(found)} places have the words of {words!r}"
+    numbers = [part.format(**facts) for part in _NAME.findall(plain(template))]
+    found = list(re.finditer(_pattern(template), page))
+    assert len(found) == 1, f"{len(found)} places have the words of {plain(template)!r}"
     groups = list(found[0].groups())
     groups[1::2] = numbers
     return page[: found[0].start()] + "".join(groups) + page[found[0].end() :]

@@ -1,5 +1,5 @@
 """Predicted steps against measured ones, on the runs that are quick to predict; bounds are
-claims about ours."""
+claims about ours. `python -m armillary_lab.pages.accuracy --check v2` predicts all runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from armillary_lab.score import training_steps
 
 
 def predicted(
-    group: str, where: Callable[[Training], bool] = lambda run: True, most: int = 60
+    group: str, where: Callable[[Training], bool] = lambda run: True, most: int = 24
 ) -> list[TimePrediction]:
     """Predictions of at most `most` runs of a group, evenly drawn from its list."""
     runs = [run for run in trainings() if run.group == group and where(run)]
