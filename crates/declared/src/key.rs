@@ -1,5 +1,6 @@
 //! A declared key.
 
+use crate::findings::At;
 use crate::tree::Value;
 
 /// A key of a mapping, as it is declared.
@@ -28,6 +29,8 @@ pub struct Key {
     /// The inner key that a plain value stands for: `compute: roofline` is short for
     /// `compute: {model: roofline}`.
     pub short: Option<&'static str>,
+    /// The value at a place, as a platform file writes it; nothing when it is wrong or left out.
+    pub shown: fn(&At<'_>) -> Option<String>,
     /// Turns a value of its old name into one of the new name, where they differ.
     pub convert: Option<fn(&mut Value)>,
 }
@@ -65,7 +68,17 @@ impl Key {
             inner: || &[],
             list: false,
             short: None,
+            shown: |_| None,
             convert: None,
+        }
+    }
+
+    /// Whether the value at `at` is the one that is used when the key is left out, however it is
+    /// written: `1000 us` for `1 ms`.
+    pub fn has_default(&self, at: &At<'_>) -> bool {
+        match self.absent {
+            Absent::Value(default) => (self.shown)(at) == Some(default()),
+            _ => false,
         }
     }
 

@@ -13,7 +13,8 @@ pub enum Misfit {
 }
 
 /// Checks the keys given at `at` against those that the model `word`, the value of the key `tag`,
-/// needs and reads.
+/// needs and reads. A warning is only of a value that is not the default: a platform that was printed
+/// has the defaults of all keys.
 pub fn suited(
     at: &At<'_>,
     keys: &[Key],
@@ -27,8 +28,10 @@ pub fn suited(
         let reads = models.is_empty() || models.contains(&word);
         match at.get(key.name) {
             Some(found) if !reads && misfit == Misfit::Warn => {
-                let text = format!("{} has no effect with {tag}: {word}", found.path);
-                findings.warnings.push(text);
+                if !key.has_default(&found) {
+                    let text = format!("{} has no effect with {tag}: {word}", found.path);
+                    findings.warnings.push(text);
+                }
             }
             Some(found) if !reads => {
                 let message = format!("\"{}\" has no meaning with {tag}: {word}", key.name);

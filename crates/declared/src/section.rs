@@ -102,6 +102,13 @@ macro_rules! section {
                         inner: <$ty as $crate::Setting>::keys,
                         list: <$ty as $crate::Setting>::LIST,
                         short: <$ty as $crate::Setting>::SHORT,
+                        shown: |at| {
+                            let found = &mut $crate::findings::Findings::default();
+                            let value: $ty =
+                                $crate::section!(@read [$ty] [$($with)?] at, found)?;
+                            $crate::section!(@call show [$ty] [$($with)?] &value)
+                                .map(|shown| shown.flow())
+                        },
                         convert: $crate::section!(@convert $($($convert)?)?),
                     },
                 )*];

@@ -2,7 +2,7 @@
 
 use super::{Fault, Packet, Protocol, Rdma, RdmaControl, RdmaRecovery, Tcp, Transport};
 use declared::findings::{At, Findings};
-use declared::tree::{Tree, Value};
+use declared::tree::Value;
 use declared::{Key, Misfit, Setting, Words, suited};
 use topology::Fabric;
 
@@ -20,7 +20,7 @@ pub fn check(packet: &Packet, fabric: &Fabric, sprays: bool, at: &At<'_>, findin
     let protocols = packet.protocols();
     let warnings: Vec<Vec<Warning>> = (0..)
         .zip(&protocols)
-        .map(|(place, protocol)| warnings(packet, protocol, sprays, at, place))
+        .map(|(place, protocol)| warnings(protocol, sprays, at, place))
         .collect();
     for warning in warnings.iter().flatten() {
         // A value for all has an effect where one dimension reads it.
@@ -68,13 +68,7 @@ fn given<'a>(at: &At<'a>, keys: &[&str], place: usize) -> Option<(At<'a>, bool)>
 }
 
 /// Keys without effect on the connections and links of a dimension.
-fn warnings(
-    packet: &Packet,
-    protocol: &Protocol,
-    sprays: bool,
-    at: &At<'_>,
-    place: usize,
-) -> Vec<Warning> {
+fn warnings(protocol: &Protocol, sprays: bool, at: &At<'_>, place: usize) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut suit = |at: &At<'_>, own: bool, keys: &[Key], tag: &str, word: &str| {
         let mut found = Findings::default();
@@ -101,7 +95,7 @@ fn warnings(
     }
     for (keys, why) in protocol.idle(sprays) {
         if let Some((found, own)) = given(at, &keys, place)
-            && !is_default(packet, at, &keys, place)
+            && !is_default(&found, &keys)
         {
             all.push(Warning { text: format!("{} has no effect {why}", found.path), own });
         }
@@ -109,34 +103,13 @@ fn warnings(
     all
 }
 
-/// Whether the settings are the same where the key at this path is left out: a platform that was
-/// printed has the defaults of all keys.
-fn is_default(packet: &Packet, at: &At<'_>, keys: &[&str], place: usize) -> bool {
-    let mut tree = at.tree.clone();
-    remove(&mut tree, keys, place);
-    let without =
-        Packet::read(&At { tree: &tree, path: at.path.clone() }, &mut Findings::default());
-    without.is_some_and(|without| without.resolved() == packet.clone().resolved())
-}
-
-/// Removes the key at this path from the settings of a dimension.
-fn remove(tree: &mut Tree, keys: &[&str], place: usize) {
-    let Some((first, rest)) = keys.split_first() else { return };
-    match &mut tree.value {
-        Value::List(entries) => {
-            if let Some(entry) = entries.get_mut(place) {
-                remove(entry, keys, place);
-            }
-        }
-        Value::Map(entries) if rest.is_empty() => entries.retain(|(key, _)| key.name != *first),
-        Value::Map(entries) => {
-            let inner = entries.iter_mut().find(|(key, _)| key.name == *first);
-            if let Some((_, inner)) = inner {
-                remove(inner, rest, place);
-            }
-        }
-        _ => {}
-    }
+/// Whether the value of the key at this path of `network.packet` is its default: a platform that was
+/// printed has those of all keys.
+fn is_default(at: &At<'_>, path: &[&str]) -> bool {
+    let key = |keys: &'static [Key], name: &str| keys.iter().find(|key| key.name == name);
+    let first = key(Packet::keys(), path[0]);
+    let found = path[1..].iter().fold(first, |outer, name| key((outer?.inner)(), name));
+    found.is_some_and(|key| key.has_default(at))
 }
 
 /// Refuses a value of a dimension.

@@ -33,3 +33,21 @@ fn every_preset_loads_reads_back_and_names_its_source() {
         assert_eq!(from_yaml(&to_yaml(&platform), "again.yml", &[]), Ok(platform), "{name}");
     }
 }
+
+#[test]
+fn every_example_reads_back_as_it_is_printed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/platforms");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("examples") {
+        let path = entry.expect("an example").path();
+        if path.extension().is_none_or(|end| end != "yml") {
+            continue;
+        }
+        let name = path.to_str().expect("a name");
+        let platform = load(name, &[systems()]).unwrap_or_else(|p| panic!("{name}: {}", p[0]));
+        // Paths in it are from its folder.
+        assert_eq!(from_yaml(&to_yaml(&platform), name, &[]), Ok(platform), "{name}");
+        count += 1;
+    }
+    assert!(count > 50, "{count} examples");
+}
