@@ -69,7 +69,7 @@ def test_parallelisation_is_chosen() -> None:
     workloads = [
         {
             "model": "llama-2-13b",
-            "tp": [1, 2, 8],
+            "tp": [1, 8],
             "pp": [1, 2],
             "global_batch": 64,
             "sp": [False, True],

@@ -49,8 +49,8 @@ def placed_loads(problem: Instance, found: Found) -> tuple[list[float], list[int
 
 @pytest.mark.parametrize("first", range(0, 500, 50))
 def test_random_problems(first: int) -> None:
-    """Every tenth of 500; all of them with `ALL_PLANS=1` (two minutes)."""
-    step = 1 if os.environ.get("ALL_PLANS") else 10
+    """Every twentieth of 500; all of them with `ALL_PLANS=1` (two minutes)."""
+    step = 1 if os.environ.get("ALL_PLANS") else 20
     for seed in range(first, first + 50, step):
         problem = instance(seed)
         found, recorded = problem.search(), RECORDED["greatest_load"][str(seed)]
@@ -175,7 +175,7 @@ def test_no_plan_where_there_is_no_room() -> None:
 
 
 def test_memory_is_that_of_the_simulator(tmp_path: Path) -> None:
-    for model, ranks in (("dlrm-neo-a", 64), ("dlrm-neo-i", 64), ("dlrm-mlperf", 16)):
+    for model, ranks in (("dlrm-neo-a", 64), ("dlrm-mlperf", 16)):
         found = arm.plan(model, "zionex", ranks, messages=HALVES, simulate=False)
         path = tmp_path / f"{model}.yml"
         found.write(path)
@@ -261,7 +261,7 @@ npu: {peak: 1 TFLOPS, memory: {bandwidth: 100000 GB/s, capacity: 1 GB}}
 
 
 def test_plans_are_the_same_every_time() -> None:
-    one, other = (arm.plan("dlrm-neo-a", "zionex", 64, cost="volume") for _ in range(2))
+    one, other = (arm.plan("dlrm-mlperf", "zionex", 16, cost="volume") for _ in range(2))
     assert one == other
 
 

@@ -23,7 +23,7 @@ from armillary.plan import simulated
 from armillary.plan.choice import Plan
 from armillary.platform import Platform
 
-SEEDS = range(12)
+SEEDS = range(6)
 NO_TIMES = """
 topology: Switch(4)_Switch(2)
 links:
