@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "numpy": {"fit"},
     "polars": set(),
-    "rich": {"pages"},
+    "rich": set(),
     "scipy": {"fit"},
     "torch": {"studies"},
     "typer": {"cli"},

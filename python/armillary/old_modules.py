@@ -9,7 +9,7 @@ MODULES: dict[str, str] = {
     "calibrate.levels": "armillary_lab.fit.hierarchy",
     "calibrate.together": "armillary_lab.fit.linear_program",
     "planner": "armillary.plan",
-    "report.study": "armillary_lab.pages.study_table",
+    "report.study": "armillary_lab.pages.study_page",
     "report.study_page": "armillary_lab.pages.study_page",
     "studies": "armillary_lab.studies",
     "study": "armillary_lab.study",

@@ -261,7 +261,7 @@ def test_a_model_with_trains_learns(armillary: Armillary, tmp_path: Path) -> Non
             "--json", path, *extra,
         )  # fmt: skip
         assert call.returncode == 0, call.stderr
-        assert "tables made smaller: c1" in call.stdout
+        assert "Tables made smaller: c1" in call.stdout
         found.append(json.loads(path.read_text()))
     assert set(found[0]["tensor_trains"]) == {"c1", "c2"}
     scores = [each["evaluations"][-1] for each in found]

@@ -44,7 +44,7 @@ LIBRARIES: dict[str, set[str]] = {
     "numpy": {"checkpoint", "data", "net", "ranks", "run", "tables", "tensor_files"},
     "onnx": {"checkpoint"},
     "polars": {"data"},
-    "rich": {"report"},
+    "rich": set(),
     "scipy": {"data"},
     "torch": {
         "bench",

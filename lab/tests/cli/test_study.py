@@ -46,10 +46,12 @@ def test_json_has_every_row(armillary: Armillary) -> None:
 def test_the_table_says_where_references_come_from(armillary: Armillary) -> None:
     """A column with the kind, and below it each source in words."""
     printed = armillary("study", "a6").stdout
-    head = next(line for line in printed.splitlines() if line.startswith("Setup"))
+    head = next(line for line in printed.splitlines() if line.startswith("  Setup"))
     assert "Reference" in head and "Source" in head and "Paper" not in head
-    assert "\na  paper: section IV-D\n" in printed
-    assert "\nb  equation: the equations of section IV-D, with bandwidths that we chose" in printed
+    assert "\n  a  paper: section IV-D\n" in printed
+    assert (
+        "\n  b  equation: the equations of section IV-D, with bandwidths that we chose" in printed
+    )
 
 
 def test_the_digits_under_test_are_shown(armillary: Armillary) -> None:

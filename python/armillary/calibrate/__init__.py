@@ -2,7 +2,7 @@
 machine.
 
 Not here: the models (`crates/lowering/src/library`, `crates/device/src/compute`), tables and plot
-(`report/calibration.py`)."""
+(`report/calibration_page.py`)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 that were not.
 
 Before is the platform as it was given, with its own corrections; after is the platform as
-`calibrate -o` writes it. Not here: the fit (`fit`), tables and charts (`report/calibration.py`).
+`calibrate -o` writes it. Not here: the fit (`fit`), tables and charts
+(`report/calibration_page.py`).
 """
 
 from __future__ import annotations

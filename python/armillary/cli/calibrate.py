@@ -123,15 +123,13 @@ def _finish(
     """Shows and writes what was found."""
     if plot:
         _draw(found, plot)
-    if report:
-        from ..report import calibration_page
+    from ..report import calibration_page, words
 
+    if report:
         output.write_page(report, calibration_page.page(found).html())
     output.write_json(json, json_text.dumps(found, indent=2))
     if "-" not in (json, report, out):
-        from ..report import calibration
-
-        calibration.show(found, output.console())
+        words.show(calibration_page.page(found), output.console())
 
 
 def _bench(logs: list[str], platform: str | None) -> BenchFile | None:

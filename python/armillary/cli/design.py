@@ -119,9 +119,10 @@ def design(
                 **{key: each for key, each in given.items() if each is not None},
             )
         if "-" not in outputs.values():
-            from ..report import design as report
+            from ..design import charts
+            from ..report import words
 
-            report.show(found.to_dict(), output.console())
+            words.show(charts.page(found), output.console())
         if out is not None:
             output.write_platform(out, found.platform_file(rank - 1))
         if schemes is not None:

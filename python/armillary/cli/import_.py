@@ -15,8 +15,7 @@ from . import forms, output
 from .options import Json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from ..report.page import Page, Table
     from ..workload.importer import Coverage, Imported
 
 SCHEMA = "armillary.import/1"
@@ -141,34 +140,34 @@ def _groups(path: str | None) -> dict[str, list[int]] | None:
 
 
 def _show(imported: Imported, out: str) -> None:
-    console, workload = output.console(), imported.workload
+    from ..report import words
+
+    words.show(_page(imported, out), output.console())
+
+
+def _page(imported: Imported, out: str) -> Page:
+    """How much of the recordings the workload covers, and what is left out."""
+    from ..report.page import Page, Section
+
+    workload = imported.workload
     counts = (counted(workload.ranks, "rank"), counted(workload.programs, "program"))
-    console.print(
-        f"{', '.join(counts)}, {counted(workload.operations, 'operation')} in {out}", soft_wrap=True
+    changed = [f"{name}, {count:,}{time}: {why}" for name, count, time, why in _omissions(imported)]
+    sections = [Section("Covered of each step", [_table(imported)])] if imported.ranks else []
+    lists = {"Left out or changed": changed, "Notes": list(imported.notes)}
+    sections += [Section(title, lines) for title, lines in lists.items() if lines]
+    return Page(
+        f"{', '.join(counts)}, {counted(workload.operations, 'operation')} in {out}", sections
     )
-    if imported.ranks:
-        console.print(_table(imported))
-    for name, count, time, why in _omissions(imported):
-        console.print(f"left out or changed: {name}, {count:,}{time}: {why}", soft_wrap=True)
-    for note in imported.notes:
-        console.print(f"note: {note}", soft_wrap=True)
 
 
 def _table(imported: Imported) -> Table:
-    from rich import box
-    from rich.table import Table
+    """All ranks together first, where there are several."""
+    from ..report.page import Brief, Table
 
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("rank", "step", "ms", "replay", "device", "kernels", "launches", "collectives"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for entry in imported.ranks[:_SHOWN]:
-        table.add_row(*_row(entry))
-    if len(imported.ranks) > _SHOWN:
-        table.add_row("...")
-    whole = imported.total
-    if whole is not None and len(imported.ranks) > 1:
-        table.add_row(*_row(whole))
-    return table
+    whole = [imported.total] if imported.total is not None and len(imported.ranks) > 1 else []
+    heads = ("rank", "step", "ms", "replay", "device", "kernels", "launches", "collectives")
+    rows = [_row(entry) for entry in (*whole, *imported.ranks)]
+    return Table("Covered of each step", heads, rows, brief=Brief(rows=_SHOWN))
 
 
 def _row(entry: Coverage) -> list[str]:

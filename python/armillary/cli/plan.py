@@ -116,7 +116,7 @@ def plan(model: Model, each: PlanOptions) -> None:
     can be from the lowest ones."""
     with output.guard():
         from ..model.sharding_plan_file import as_file
-        from ..report import planner as shown
+        from ..report import planner, words
 
         files = {"--output": each.out, "--json": each.json, "--report": each.report}
         output.claim(files, each.platform, model)
@@ -127,10 +127,9 @@ def plan(model: Model, each: PlanOptions) -> None:
             output.write_text(each.out, as_file(found.sharding, each.out), "sharding plan")
         output.write_json(each.json, json_text.dumps(data, indent=2))
         if each.report is not None:
-            output.write_page(each.report, shown.page(data).html())
+            output.write_page(each.report, planner.page(data).html())
         if "-" not in files.values():
-            for part in shown.terminal(data):
-                output.console().print(part)
+            words.show(planner.page(data), output.console())
 
 
 def _found(model: str, each: PlanOptions) -> Plan:

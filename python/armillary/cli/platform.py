@@ -83,22 +83,18 @@ def _topology(fabric: dict[str, Any]) -> str:
 
 
 def _show_list(rows: list[tuple[str, int, str, str, str]]) -> None:
-    from rich.table import Table
-
     from ..blocks import BLOCKS
-    from ..report.terminal import emit
+    from ..report import words
+    from ..report.page import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("Name", no_wrap=True)
-    table.add_column("NPUs", justify="right", no_wrap=True)
-    table.add_column("Measured", no_wrap=True)
-    table.add_column("Topology", overflow="fold")
+    cells = []
     for name, npus, topology, _, measured in rows:
         short = topology
         for block in BLOCKS.values():
             short = short.replace(f"{block.name}(", f"{block.short}(")
-        table.add_row(name, f"{npus:,}", "no" if measured == "none" else "yes", short)
-    emit(output.console(), [table])
+        cells.append((name, short, f"{npus:,}", "no" if measured == "none" else "yes"))
+    table = Table("Presets", ("Name", "Topology", "NPUs", "Measured"), cells, labels=2)
+    words.show_table(table, output.console())
 
 
 Svg = Annotated[

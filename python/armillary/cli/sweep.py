@@ -20,15 +20,14 @@ from .options import Json, Settings, typed_settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from ..errors import Problem
+    from ..report.page import Page
     from ..sweep import Progress, Status, Sweep
     from ..sweep.view import View
 
 SCHEMA = "armillary.sweep/1"
 PAGE = "report.html"
-_SHOWN = 5
 _REASONS = 10
 _EVERY_S = 10.0
 
@@ -118,11 +117,12 @@ def sweep(
             _check(study, json, workers, changed)
         found = _run(study, _folder(out), workers, executor, (resume, retry_failed), changed)
         view = found.view(include_infeasible, near)
-        page = _page(found, include_infeasible, near)
+        shown = found.page(include_infeasible=include_infeasible, near=near)
+        page = _page(found, shown)
         if csv is not None:
             output.write_csv(csv, found.frame.to_csv())
         if "-" not in (json, csv):
-            _show(found, page, view)
+            _show(found, shown, page)
         output.write_json(json, json_text.dumps(_summary(found, page, view), indent=2))
         _say_failures(found)
         if found.failed:
@@ -207,14 +207,14 @@ def _run(
         output.interrupted(stop, kept)
 
 
-def _page(found: Sweep, include_infeasible: bool, near: bool) -> str | None:
+def _page(found: Sweep, shown: Page) -> str | None:
     """Writes the report page into the results: its path, or nothing where that can't be. The table
     is there already."""
     from ..errors import InputError
 
     path = os.fspath(Path(found.folder or ".") / PAGE)
     try:
-        found.html(path, include_infeasible=include_infeasible, near=near)
+        shown.write(path)
     except InputError as error:
         output.log(f"warning: there is no report: {error}")
         return None
@@ -246,66 +246,16 @@ def _summary(found: Sweep, page: str | None, view: View) -> dict[str, Any]:
     }
 
 
-def _show(found: Sweep, page: str | None, view: View) -> None:
-    """Print the number of runs, the points that do not fit, and the best points."""
-    from ..sweep.out_of_memory import misfits
-    from ..sweep.page import left_out
-    from ..sweep.point_warnings import said as said_warnings
+def _show(found: Sweep, shown: Page, page: str | None) -> None:
+    """Prints the number of runs, what a terminal shows of the page, and the files."""
+    from ..report import words
 
     console = output.console()
     console.print(f"{found.name}: {found.said()}")
-    for said in left_out(view, misfits(view), "below"):
-        console.print(said, soft_wrap=True)
-    for said in said_warnings(view.table):
-        console.print(f"warning: {said}", soft_wrap=True, markup=False)
-    if view.ran.height:
-        table = _points(view)
-        # Numbers are never cut: a terminal wraps long lines, a file takes them as they are.
-        console.print(table, width=max(console.width, console.measure(table).maximum), crop=False)
-    if view.said_alike is not None:
-        console.print(view.said_alike, soft_wrap=True)
+    words.show(shown, console)
     console.print(f"table: {Path(found.folder or '.') / 'table.parquet'}", soft_wrap=True)
     if page is not None:
         console.print(f"report: {page}", soft_wrap=True)
-
-
-def _points(view: View) -> Table:
-    """The best points: what varies, objectives, exposed communication, memory."""
-    from rich.table import Table
-
-    from ..sweep.page import HEADS
-    from ..sweep.slower_points import WHY
-    from ..sweep.view import said
-
-    best = view.ran.take(view.ranking[:_SHOWN])
-    parameters = [name for name in view.columns if view.table.varies(name)]
-    named = (
-        *(name for name, _ in view.objectives),
-        "step_time_ns",
-        *WHY,
-        "memory_bytes",
-    )
-    results = [
-        name for name in dict.fromkeys(named) if name in best.columns and best.is_whole(name)
-    ]
-    column, more = view.objectives[0]
-    title = (
-        "fastest" if column == "step_time_ns" else f"{'largest' if more else 'smallest'} {column}"
-    )
-    shown = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    heads = [HEADS.get(name, name.removesuffix("_ns").replace("_", " ")) for name in results]
-    for name in (
-        "index",
-        *(view.short[name] for name in parameters),
-        *heads,
-        *(["fits"] if view.is_marked else []),
-    ):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for row in best.rows():
-        cells = [str(row[name]) for name in ("index", *parameters)]
-        cells += [said(name, float(row[name])) for name in results]
-        shown.add_row(*cells, *([row["fits"] or "yes"] if view.is_marked else []))
-    return shown
 
 
 @contextlib.contextmanager
@@ -355,23 +305,23 @@ def _pace(status: Status, seconds: float) -> tuple[float, str]:
     return rate, _clock((status.total - status.done) / rate) if rate else "?"
 
 
-def _progress(status: Status, seconds: float) -> Table:
+def _progress(status: Status, seconds: float) -> RenderableType:
     """Done, failed, rate, time taken and left, best so far."""
-    from rich.table import Table
-
+    from ..report import words
+    from ..report.page import Table
     from ..report.quantity import time
 
     rate, left = _pace(status, seconds)
-    best = "-" if status.best_ns is None else time(status.best_ns)
-    share = 100 * status.done / max(status.total, 1)
-    table = Table(box=None, pad_edge=False)
-    for name in ("points", "done", "failed", "points/s", "elapsed", "left", "best step"):
-        table.add_column(name, justify="right")
-    done = f"{status.done:,} ({share:.0f} %)"
-    table.add_row(
-        f"{status.total:,}", done, f"{status.failed:,}", f"{rate:,.1f}", _clock(seconds), left, best
-    )
-    return table
+    cells = {
+        "points": f"{status.total:,}",
+        "done": f"{status.done:,} ({100 * status.done / max(status.total, 1):.0f} %)",
+        "failed": f"{status.failed:,}",
+        "points/s": f"{rate:,.1f}",
+        "elapsed": _clock(seconds),
+        "left": left,
+        "best step": "-" if status.best_ns is None else time(status.best_ns),
+    }
+    return words.grid(Table("Progress", list(cells), [list(cells.values())], labels=0))
 
 
 def _clock(seconds: float) -> str:

@@ -82,6 +82,7 @@ def traffic(each: TrafficOptions) -> None:
     """Find latency by load, and saturation, with synthetic traffic."""
     with output.guard("armillary check"):
         from ..report import traffic as shown
+        from ..report import words
         from ..traffic import TrafficInterrupted
 
         files_ = {"--json": each.json, "--plot": each.plot, "--report": each.report}
@@ -99,8 +100,7 @@ def traffic(each: TrafficOptions) -> None:
             warnings = [*warnings, f"interrupted: {kept} finished"]
         _write(found, target, warnings, (each.json, each.plot, each.report))
         if "-" not in (each.json, each.report):
-            for part in shown.terminal(found):
-                output.console().print(part)
+            words.show(shown.page(found), output.console())
         if stop is not None:
             output.interrupted(stop, f"; {kept} finished")
 

@@ -79,9 +79,10 @@ def workload(
             forms.write(made, out, format_, target)
         summary = made.summary
         if summary is not None and "-" not in (*outputs.values(), out):
-            from ..report import summary as report
+            from ..report import summary as shown
+            from ..report import words
 
-            report.show(summary, made, output.console())
+            words.show(shown.page(summary, made), output.console())
         output.write_json(json, json_.dumps(summary.as_dict() if summary else {}, indent=2))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..report import design as report
 from ..report.chart import Chart
-from ..report.page import Fact, Page, Section, Table
+from ..report.page import Brief, Fact, Page, Section, Table
 from ..report.quantity import time
 from ..report.scale import Scale
 from ..units import GB, NS_PER_S, counted
@@ -37,14 +37,14 @@ _ORDERS = {"proved": "proved", "rule": "likely", "budget": "not safe", "model": 
 def page(result: Designs) -> Page:
     """Everything on one page."""
     data = result.to_dict()
-    best, found = result.best, result.found
+    best = result.best
     lead = (
-        f"{result.task.objective.replace('_', ' ').capitalize()} over "
-        f"{', '.join(model.name for model in best.models)}; "
-        f"{found.topologies:,} topologies, {found.proved:.1%} of them settled in the model"
+        f"{result.task.name}: {result.task.objective.replace('_', ' ')} over "
+        f"{', '.join(model.name for model in best.models)}"
     )
     sections = [
-        Section("Designs", [*rankings(result), _table(data)]),
+        Section("Designs", [*rankings(result), _table(data), report.searched(data["search"])]),
+        *report.sections(data),
         Section(f"Bandwidth shared out on {best.topology}", [_scheme_table(data)]),
         *_curve_sections(result),
     ]
@@ -56,7 +56,6 @@ def page(result: Designs) -> Page:
         [
             *result.warnings,
             *result.notes,
-            *report.memory(data["designs"][0]),
             *report.broken(data["schemes"]),
             *missing(result.curves),
         ],
@@ -227,20 +226,21 @@ def _table(data: Mapping[str, Any]) -> Table:
     priced = any(each["cost"] is not None for each in data["designs"])
     ranks = any(each["parallelisation"] for each in data["designs"])
     whole = any(each["links"] for each in data["designs"])
-    columns = ["Rank", "By the model", "Topology", *(["Parallelisation"] if ranks else [])]
-    columns += ["Links of an NPU by dimension" if whole else "GB/s by dimension"]
+    columns = ["Rank", "Topology", *(["Parallelisation"] if ranks else [])]
     labels = len(columns)
-    columns += ["Model", "Simulated", "Gap", *(["Cost"] if priced else [])]
+    columns += ["Links of an NPU by dimension" if whole else "GB/s by dimension"]
+    columns += ["Model", "Simulated", "Gap", *(["Cost"] if priced else []), "By the model"]
     rows = []
     for each in data["designs"]:
         found = each["simulated"]
-        row = [str(each["rank"]), str(each["model_rank"] or "-"), each["topology"]]
+        row = [str(each["rank"]), each["topology"]]
         row += [each["parallelisation"]] if ranks else []
         row += [report.provision(each).removesuffix(" GB/s"), _step(each["weighted_step_time"])]
         row += [_step(found["step_time"]), f"{found['gap']:+.2%}"] if found else ["-", "-"]
         row += [f"{each['cost'] / 1e6:.3f} M$"] if priced else []
-        rows.append(row)
-    return Table("Designs, best first", columns, rows, labels=labels)
+        rows.append([*row, str(each["model_rank"] or "-")])
+    brief = Brief(rows=None if data["objective"] == "pareto" else data["top"])
+    return Table("Designs, best first", columns, rows, labels=labels, brief=brief)
 
 
 def _step(seconds: float) -> str:
@@ -248,7 +248,7 @@ def _step(seconds: float) -> str:
 
 
 def _scheme_table(data: Mapping[str, Any]) -> Table:
-    """The table of schemes as the terminal has it."""
+    """The table of schemes."""
     columns, rows = report.scheme_rows(data["schemes"])
     title = "The schemes of LIBRA's paper, and the recommended design as the optimum"
     return Table(title, columns, rows, labels=report.SCHEME_LABELS)

@@ -1,5 +1,4 @@
-"""A calibration on a terminal: parameters with intervals, errors by size, outliers, what changed
-without a measurement.
+"""A calibration in words and rows: its verdict, errors by size, what changed without a measurement.
 
 Not here: its charts and page (`calibration_page.py`), the fit (`calibrate`).
 """
@@ -10,19 +9,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from .. import nccl
-from ..units import BYTES_PER_US, NS_PER_US, counted
+from ..units import BYTES_PER_US, NS_PER_US
 from .quantity import time
-from .terminal import emit
-
-_MOST = 10
-"""Outliers that are named."""
-_LISTED = 30
-"""Kernels up to which each has a line."""
 
 _SAME = 0.005
 """Smallest relative change that counts."""
@@ -32,78 +21,6 @@ BANDS = (
     ("to 16 MiB", 2**16 + 1, 2**24 - 1),
     ("16 MiB and above", 2**24, 2**63),
 )
-
-
-def show(found: Mapping[str, Any], console: Console) -> None:
-    """Prints a calibration, as its JSON has it."""
-    emit(console, _parts(found))
-
-
-def _parts(found: Mapping[str, Any]) -> Iterator[RenderableType]:
-    points, kernels = found["points"], found["kernels"]
-    counts = (
-        counted(len(points), "point") if points else "",
-        f"{len(kernels)} kernels" if kernels else "",
-    )
-    yield Text(
-        f"Calibrated {found['platform']} on {' and '.join(filter(None, counts))}", "bold green"
-    )
-    yield Text(verdict(found))
-    if any(each["fitted"] != each["given"] or each["found"] for each in found["parameters"]):
-        yield _parameters(found["parameters"])
-    if points:
-        yield _errors(points)
-        yield from _unmeasured(found["curves"])
-    if kernels:
-        yield _kernels(kernels)
-    yield from _outliers([point for point in points if point["outlier"]])
-    for note in found["notes"]:
-        yield Text(note)
-
-
-def _outliers(outliers: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
-    for point in outliers[:_MOST]:
-        place = f"{point['collective']} over {point['ranks']}, {point['bytes']} bytes"
-        yield Text(
-            f"outlier: {place}: measured {point['measured_us']:.1f} us, fitted "
-            f"{point['fitted_us']:.1f} us"
-        )
-    if len(outliers) > _MOST:
-        yield Text(f"and {len(outliers) - _MOST} more outliers")
-
-
-def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Table:
-    """Every kernel with its times where there are few, and errors by kind."""
-    table = Table(box=None, header_style="bold")
-    for name in ("Kernels", "Measured", "Before", "After", ""):
-        table.add_column(name, justify="left" if name in ("Kernels", "") else "right")
-    for each in (
-        kernels
-        if len(kernels) <= _LISTED
-        else [kernel for kernel in kernels if kernel["outlier"]][:_MOST]
-    ):
-        times = [f"{each[which]:.2f} us" for which in ("measured_us", "given_us", "fitted_us")]
-        table.add_row(each["kernel"], *times, "outlier" if each["outlier"] else "")
-    for kind in ("multiplication", "stream"):
-        chosen = [kernel for kernel in kernels if kernel["kind"] == kind]
-        if chosen:
-            errors = [f"{error(chosen, which):.1f} %" for which in ("given_us", "fitted_us")]
-            table.add_row(f"error of {len(chosen)} {kind}s", "", *errors, "")
-    return table
-
-
-def _parameters(parameters: Sequence[Mapping[str, Any]]) -> Table:
-    """Table of the parameters that measurements constrain, with their changes."""
-    table = Table(box=None, header_style="bold")
-    for name in ("Parameter", "Was", "Is", "95 %"):
-        table.add_column(name, justify="left" if name == "Parameter" else "right")
-    for each in parameters:
-        if each["found"] or each["fitted"] != each["given"]:
-            unit = each["unit"]
-            interval = f"{each['low']:.3g} to {each['high']:.3g}" if each["found"] else "not alone"
-            row = (f"{each['given']:.4g} {unit}", f"{each['fitted']:.4g} {unit}", interval)
-            table.add_row(each["key"].removeprefix("library.").removeprefix("npu.compute."), *row)
-    return table
 
 
 def verdict(found: Mapping[str, Any]) -> str:
@@ -138,9 +55,10 @@ def changed(curves: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def unmeasured(curves: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Rows of collectives without a measurement that changed: what, ranks, size, time and bus
-    bandwidth, change."""
-    return [row for curve in changed(curves) for row in _rows(curve)]
+    """Rows of collectives without a measurement that changed, the largest change first: what,
+    ranks, size, time and bus bandwidth, change."""
+    rows = [row for curve in changed(curves) for row in _rows(curve)]
+    return sorted(rows, key=lambda row: -abs(float(row[-1].removesuffix(" %"))))
 
 
 UNMEASURED = (
@@ -174,35 +92,6 @@ def binary(size: int) -> str:
 def bus(curve: Mapping[str, Any], bytes_: int, us: float) -> float:
     """Bus bandwidth in GB/s of a time in us."""
     return float(bytes_ / us / BYTES_PER_US * nccl.bus_factor(curve["collective"], curve["ranks"]))
-
-
-def _unmeasured(curves: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """The largest change of each collective without a measurement."""
-    rows = [
-        max(_rows(curve), key=lambda row: abs(float(row[-1].removesuffix(" %"))))
-        for curve in changed(curves)
-    ]
-    if not rows:
-        yield Text("Collectives that were not measured stay as they were.")
-        return
-    table = Table(box=None, header_style="bold")
-    shown = [
-        at for at, name in enumerate(UNMEASURED) if name not in ("Busbw before", "Busbw after")
-    ]
-    for at in shown:
-        table.add_column(UNMEASURED[at], justify="left" if at == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(row[at] for at in shown))
-    yield table
-
-
-def _errors(points: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for name in ("Sizes", "Points", "Error before", "Error after", "Between sizes"):
-        table.add_column(name, justify="left" if name == "Sizes" else "right")
-    for row in errors(points):
-        table.add_row(*row)
-    return table
 
 
 def errors(points: Sequence[Mapping[str, Any]]) -> list[list[str]]:

@@ -1,7 +1,7 @@
 """A calibration as charts and as a page: measured bus bandwidth against the platform before and
 after.
 
-Not here: the same on a terminal (`calibration.py`), the fit (`calibrate`).
+Not here: its words and rows (`calibration.py`), the fit (`calibrate`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from ..units import counted
 from . import calibration, names
 from .chart import PALETTE, Chart, tens
-from .page import Page, Section, Table
+from .page import Brief, Page, Section, Table
 
 Found = Mapping[str, Any]
 
@@ -25,6 +25,10 @@ _BYTES = (
 """Labels of an axis of bytes, in powers of 1024 as nccl-tests has them."""
 _APART = {"labelOverlap": "greedy", "labelSeparation": 8}
 """Labels that would touch are left out."""
+_MOST = 10
+"""Rows of a long table on a terminal."""
+_LISTED = 30
+"""Kernels up to which a terminal shows each."""
 
 
 def page(found: Found) -> Page:
@@ -35,9 +39,17 @@ def page(found: Found) -> Page:
         title=f"Calibration of {found['platform']}",
         sections=list(_sections(found)),
         verdict=calibration.verdict(found),
-        lead=f"Measurements: {', '.join(names.files(files))}.",
+        lead=f"Calibrated {found['platform']} on {_counts(found)}: "
+        f"{', '.join(names.files(files))}.",
         footer=footer,
     )
+
+
+def _counts(found: Found) -> str:
+    """How many measurements there are."""
+    points, kernels = len(found["points"]), len(found["kernels"])
+    counts = (counted(points, "point"), counted(kernels, "kernel"))
+    return " and ".join(said for many, said in zip((points, kernels), counts, strict=True) if many)
 
 
 def figure(found: Found) -> Chart:
@@ -51,7 +63,8 @@ def _sections(found: Found) -> Iterator[Section]:
         yield Section("Measured collectives", [*_measured(found), _errors(found["points"])])
         yield Section("Collectives without a measurement", _unmeasured(found))
     if found["kernels"]:
-        yield Section("Kernels", [_against(found), _kernels(found["kernels"])])
+        kernels = found["kernels"]
+        yield Section("Kernels", [_against(found), *_kernel_errors(kernels), _kernels(kernels)])
     yield Section("Parameters", [_parameters(found["parameters"])])
     outliers = [point for point in found["points"] if point["outlier"]]
     if outliers:
@@ -154,7 +167,9 @@ def _unmeasured(found: Found) -> list[Table | str]:
         "Parameters that measured collectives share with these have changed. Those that only these "
         "use have not."
     )
-    return [Table("What changed", calibration.UNMEASURED, rows, note=note)]
+    columns = [name for name in calibration.UNMEASURED if not name.startswith("Busbw")]
+    brief = Brief(columns, _MOST)
+    return [Table("The largest changes first", calibration.UNMEASURED, rows, note, brief=brief)]
 
 
 def _errors(points: Sequence[Found]) -> Table:
@@ -166,7 +181,22 @@ def _errors(points: Sequence[Found]) -> Table:
     return Table("Mean error by size", columns, calibration.errors(points), note=note)
 
 
+def _kernel_errors(kernels: Sequence[Found]) -> Iterator[str]:
+    """Mean errors before and after, by kind of kernel."""
+    for kind in ("multiplication", "stream"):
+        chosen = [kernel for kernel in kernels if kernel["kind"] == kind]
+        if chosen:
+            before, after = (
+                calibration.error(chosen, which) for which in ("given_us", "fitted_us")
+            )
+            yield f"Mean error of {counted(len(chosen), kind)}: {before:.1f} %, now {after:.1f} %."
+
+
 def _kernels(kernels: Sequence[Found]) -> Table:
+    """Every kernel with its times; outliers come first where there are many."""
+    many = len(kernels) > _LISTED
+    kernels = sorted(kernels, key=lambda kernel: not kernel["outlier"]) if many else kernels
+    brief = Brief(rows=_MOST if many else None)
     times = ("measured_us", "given_us", "fitted_us")
     rows = [
         [
@@ -176,14 +206,16 @@ def _kernels(kernels: Sequence[Found]) -> Table:
         ]
         for each in kernels
     ]
-    return Table("Kernels", ("Kernel", "Measured", "Before", "After", ""), rows)
+    return Table("Kernels", ("Kernel", "Measured", "Before", "After", ""), rows, brief=brief)
 
 
 def _parameters(parameters: Sequence[Found]) -> Table | str:
+    """All parameters; those that are kept come last, and a terminal leaves them out."""
     if all(each["fitted"] == each["given"] for each in parameters):
         return f"{counted(len(parameters), 'parameter')} as before: none changes."
     rows = []
-    for each in parameters:
+    kept_last = sorted(parameters, key=lambda each: each["fitted"] == each["given"])
+    for each in kept_last:
         unit = each["unit"]
         kept = each["fitted"] == each["given"]
         interval = (
@@ -199,7 +231,8 @@ def _parameters(parameters: Sequence[Found]) -> Table | str:
                 state,
             ]
         )
-    return Table("Parameters", ("Parameter", "Was", "Is", "95 %", "State"), rows)
+    brief = Brief(rows=sum(each["fitted"] != each["given"] for each in parameters))
+    return Table("Parameters", ("Parameter", "Was", "Is", "95 %", "State"), rows, brief=brief)
 
 
 def _outliers(outliers: Sequence[Found]) -> Table:
@@ -212,7 +245,8 @@ def _outliers(outliers: Sequence[Found]) -> Table:
         ]
         for each in outliers
     ]
-    return Table("Outliers", ("Collective", "Size", "Measured", "After"), rows)
+    columns = ("Collective", "Size", "Measured", "After")
+    return Table("Outliers", columns, rows, brief=Brief(rows=_MOST))
 
 
 def _against(found: Found) -> Chart:

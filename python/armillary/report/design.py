@@ -1,18 +1,14 @@
-"""Designs on a terminal: what to build, the ranked table, what is proved, what simulations say,
-what more would buy."""
+"""Designs in words and tables: what to build, what is proved, what simulations say, what more would
+buy. Not here: the page (`design/charts.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from ..units import GB, NS_PER_S, counted
 from . import quantity
-from .terminal import emit
+from .page import Section, Table
 
 Data = Mapping[str, Any]
 _EXPLAINED = 5
@@ -21,11 +17,6 @@ SCHEME_LABELS = 2
 """Columns of the table of schemes that are text."""
 _NEAR = 0.02
 """Gap that needs no explanation."""
-
-
-def show(data: Data, console: Console) -> None:
-    """Prints what a design run found, as its JSON has it, to fit the console's width."""
-    emit(console, _parts(data))
 
 
 def money(dollars: float) -> str:
@@ -100,109 +91,57 @@ def link(links: Data) -> str:
     return f"{links['count']:,} x {links['speed'] * 8 / GB:.5g} Gb/s"
 
 
-def _parts(data: Data) -> Iterator[RenderableType]:
-    yield Text(
-        f"{data['name']}  {data['objective'].replace('_', ' ')}, {counted(data['npus'], 'NPU')}",
-        "bold green",
-    )
-    yield Text(verdict(data))
-    yield Text("")
-    yield Text(_searched(data["search"]))
-    yield from (Text(f"warning: {each}") for each in data["warnings"])
-    yield from (Text(f"note: {each}") for each in data["notes"])
-    yield Text("")
-    yield from _ranking(data)
-    best = data["designs"][0]
-    yield Text("")
-    yield Text(
-        f"{best['topology']}" + (f", {best['parallelisation']}" if best["parallelisation"] else ""),
-        "bold",
-    )
-    yield from _proof(best)
-    yield _dimensions(best, data["objective"])
-    yield from (Text(each) for each in memory(best))
-    yield from _constraints(best, data["objective"])
-    yield from _checks(data["designs"])
-    yield from _schemes(data["schemes"])
+def sections(data: Data) -> list[Section]:
+    """The best design with its proof, dimensions and limits; and simulations of the best ones next
+    to the model."""
+    best, objective = data["designs"][0], data["objective"]
+    name = best["topology"]
+    name += f", {best['parallelisation']}" if best["parallelisation"] else ""
+    more = [*memory(best), *_constraints(best, objective)]
+    found = [Section(name, [*_proof(best), _dimensions(best, objective), *more])]
+    rows = [
+        _check(design, check)
+        for design in data["designs"][:_EXPLAINED]
+        for check in design["checks"]
+    ]
+    if rows:
+        columns = ("Rank", "Workload", "Backend", "Model", "Simulated", "Gap", "Where it is from")
+        found.append(Section("Simulations", [Table("By workload", columns, rows, labels=3)]))
+    return found
 
 
-def _searched(search: Data) -> str:
+def searched(search: Data) -> str:
+    """How many topologies there are, and what became of them."""
     parts = [
-        f"{search['topologies']:,} topologies: {search['listed']:,} ranked by the model",
+        f"{search['listed']:,} ranked by the model",
         f"{search['excluded']:,} proved no better in the model",
     ]
     if search["misplaced"]:
         parts.append(f"{search['misplaced']:,} on which a group can't be laid out")
     if search["infeasible"]:
         parts.append(f"{search['infeasible']:,} that the constraints rule out")
-    return ", ".join(parts) + f"; {search['proved']:.1%} settled by {search['programs']:,} programs"
-
-
-def _ranking(data: Data) -> Iterator[RenderableType]:
-    """The designs, and below them the parallelisations by letter."""
-    designs = data["designs"] if data["objective"] == "pareto" else data["designs"][: data["top"]]
-    priced = any(each["cost"] is not None for each in designs)
-    whole = any(each["links"] for each in designs)
-    chosen = list(
-        dict.fromkeys(each["parallelisation"] for each in designs if each["parallelisation"])
+    return (
+        f"{search['proved']:.1%} settled by {counted(search['programs'], 'program')}: of "
+        f"{counted(search['topologies'], 'topology')}, {', '.join(parts)}."
     )
-    width = "Links of an NPU by dimension" if whole else "GB/s by dimension"
-    table = _table("", "Topology", *(["Ranks"] if chosen else []), width)
-    table.columns[1].no_wrap = True
-    for name in ("Model", *(["Cost"] if priced else []), "Simulated", "Gap", "By model"):
-        table.add_column(name, justify="right")
-    for each in designs:
-        letter = [_letter(chosen.index(each["parallelisation"]))] if each["parallelisation"] else []
-        given = provision(each).removesuffix(" GB/s")
-        row = [
-            str(each["rank"]),
-            each["topology"],
-            *letter,
-            given,
-            _seconds(each["weighted_step_time"]),
-        ]
-        row += [money(each["cost"])] if priced else []
-        table.add_row(*row, *_simulated(each), str(each["model_rank"] or "-"))
-    yield table
-    if len(data["designs"]) > len(designs):
-        yield Text(
-            f"{len(data['designs']) - len(designs):,} more designs were simulated: --json, --csv "
-            "and --report list them"
-        )
-    yield from (Text(f"{_letter(index)}  {each}") for index, each in enumerate(chosen))
 
 
-def _letter(index: int) -> str:
-    """a, b, ..., z, a1, b1, ..."""
-    return chr(ord("a") + index % 26) + (str(index // 26) if index >= 26 else "")
-
-
-def _simulated(design: Data) -> tuple[str, str]:
-    """Simulated step time, and how far it is off the model."""
-    found = design["simulated"]
-    if not found:
-        return "-", "-"
-    return _seconds(found["step_time"]) + (" late" if found["late"] else ""), f"{found['gap']:+.2%}"
-
-
-def _proof(design: Data) -> Iterator[Text]:
+def _proof(design: Data) -> Iterator[str]:
     exact = (
         f"{design['value']:.6g}, proved to be at least {design['bound']:.6g}, duality gap "
         f"{design['gap']:.1e}"
     )
     if design["links"]:
-        yield Text(f"in the model no whole links on this topology are better ({exact})")
+        yield f"In the model no whole links on this topology are better ({exact})."
         over = design["value"] / design["continuous"] - 1 if design["continuous"] else 0.0
-        yield Text(
-            f"bandwidths of any size would reach {design['continuous']:.6g}: whole links cost "
-            f"{over:.2%}"
+        yield (
+            f"Bandwidths of any size would reach {design['continuous']:.6g}: whole links cost "
+            f"{over:.2%}."
         )
     else:
-        yield Text(f"in the model no bandwidths on this topology are better ({exact})")
+        yield f"In the model no bandwidths on this topology are better ({exact})."
     if design["simulated"]:
-        yield Text(
-            f"simulated, its step takes {_off(design['simulated']['gap'])} than in the model"
-        )
+        yield f"Simulated, its step takes {_off(design['simulated']['gap'])} than in the model."
 
 
 def _off(gap: float) -> str:
@@ -210,27 +149,30 @@ def _off(gap: float) -> str:
 
 
 def _dimensions(design: Data, objective: str) -> Table:
-    whole = bool(design["links"])
-    table = _table("Dimension", "Technology", *(["Links of an NPU"] if whole else []))
-    billed = bool(design["bill"])
+    whole, billed = bool(design["links"]), bool(design["bill"])
     powered = any(each["watts"] is not None for each in design["bill"])
-    more = "1 GB/s more"
-    for name in ("GB/s", more, *(["Cost"] if billed else []), *(["Power"] if powered else [])):
-        table.add_column(name, justify="right")
+    columns = ["Dimension", "Technology", *(["Links of an NPU"] if whole else [])]
+    labels = len(columns)
+    columns += [
+        "GB/s",
+        "1 GB/s more",
+        *(["Cost"] if billed else []),
+        *(["Power"] if powered else []),
+    ]
+    rows = []
     for index, given in enumerate(design["bandwidth"]):
         items = [each for each in design["bill"] if each["dimension"] == index]
-        cells = [link(design["links"][index])] if whole else []
-        cells += [
-            f"{given / GB:.5g}",
-            saving(design["shadow_prices"]["dimensions"][index] * GB, objective, whole),
-        ]
+        row = [design["topology"].split("_")[index], design["technologies"][index]]
+        row += [link(design["links"][index])] if whole else []
+        saved = design["shadow_prices"]["dimensions"][index] * GB
+        row += [f"{given / GB:.5g}", saving(saved, objective, whole)]
         if billed:
             parts = ", ".join(f"{each['part']} {money(each['dollars'])}" for each in items)
-            cells.append(f"{money(sum(each['dollars'] for each in items))} ({parts})")
+            row.append(f"{money(sum(each['dollars'] for each in items))} ({parts})")
         if powered:
-            cells.append(f"{sum(each['watts'] or 0 for each in items) / 1e3:,.4g} kW")
-        table.add_row(design["topology"].split("_")[index], design["technologies"][index], *cells)
-    return table
+            row.append(f"{sum(each['watts'] or 0 for each in items) / 1e3:,.4g} kW")
+        rows.append(row)
+    return Table("Dimensions", columns, rows, labels=labels)
 
 
 def memory(design: Data) -> Iterator[str]:
@@ -257,19 +199,19 @@ def memory(design: Data) -> Iterator[str]:
     )
 
 
-def _constraints(design: Data, objective: str) -> Iterator[Text]:
+def _constraints(design: Data, objective: str) -> Iterator[str]:
     """Effects of other limits."""
     for each in design["shadow_prices"]["constraints"]:
         step, what = (1e3, "1,000 $") if each["unit"] == "$" else (GB, "1 GB/s")
         if abs(each["saves"]) * step > 1e-9 * max(design["value"], 1e-30):
             weighed = ", its price included" if objective == "performance_per_cost" else ""
-            yield Text(
+            yield (
                 f"{each['name']}: {what} {each['change']} "
                 f"{saving(each['saves'] * step, objective)}{weighed}"
             )
     dollar = design["shadow_prices"]["dollar"]
     if dollar and objective != "cost":
-        yield Text(f"another 1,000 $ where they help most save {_seconds(dollar * 1e3)}")
+        yield f"another 1,000 $ where they help most save {_seconds(dollar * 1e3)}"
 
 
 def saving(amount: float, objective: str, time: bool = False) -> str:
@@ -281,21 +223,10 @@ def saving(amount: float, objective: str, time: bool = False) -> str:
     return f"{'saves' if amount > 0 else 'costs'} {size}"
 
 
-def _checks(designs: Sequence[Data]) -> Iterator[RenderableType]:
-    rows = [(each, check) for each in designs[:_EXPLAINED] for check in each["checks"]]
-    if not rows:
-        return
-    yield Text("")
-    table = _table("", "Workload", "Backend")
-    for name in ("Model", "Simulated", "Gap"):
-        table.add_column(name, justify="right")
-    table.add_column("Where it is from", overflow="fold")
-    for design, check in rows:
-        times = (_seconds(check["model"]), _seconds(check["simulated"]), f"{check['gap']:+.2%}")
-        table.add_row(
-            str(design["rank"]), check["workload"], check["backend"], *times, _effects(check)
-        )
-    yield table
+def _check(design: Data, check: Data) -> tuple[str, ...]:
+    """A workload's step in the model and simulated, and where the gap is from."""
+    times = (_seconds(check["model"]), _seconds(check["simulated"]), f"{check['gap']:+.2%}")
+    return str(design["rank"]), check["workload"], check["backend"], *times, _effects(check)
 
 
 def _effects(check: Data) -> str:
@@ -340,24 +271,5 @@ def broken(schemes: Sequence[Data]) -> list[str]:
     ]
 
 
-def _schemes(schemes: Sequence[Data]) -> Iterator[RenderableType]:
-    columns, rows = scheme_rows(schemes)
-    yield Text("")
-    table = _table(*columns[:SCHEME_LABELS])
-    for name in columns[SCHEME_LABELS:]:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    yield table
-    yield from (Text(each) for each in broken(schemes))
-
-
 def _seconds(seconds: float) -> str:
     return quantity.time(seconds * NS_PER_S)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    return table

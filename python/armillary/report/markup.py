@@ -19,8 +19,6 @@ from .plain_names import Named
 from .quantity import in_one_unit, value_of
 from .scale import Scale
 
-_SENTENCE = 48
-"""Letters of a cell from which a column breaks into lines."""
 _BRIEF = 12
 """Letters of names of rows that need no room of their own on a phone."""
 _MANY = 9
@@ -153,7 +151,7 @@ def _inline(figure: Chart | Drawing) -> str:
 
 
 def _table(table: Table, unit: Scale | None) -> str:
-    kinds = _kinds(table)
+    kinds = ["" if kind == "number" else kind for kind in table.kinds()]
     names = "".join(map(_head, table.columns, kinds))
     rows = "".join(f"<tr>{_row(row, kinds)}</tr>\n" for row in _in_units(table, unit))
     inner = (
@@ -175,18 +173,6 @@ def _in_units(table: Table, unit: Scale | None) -> list[tuple[str, ...]]:
         return list(map(tuple, table.rows))
     columns = [in_one_unit(cells, unit) for cells in zip(*table.rows, strict=True)]
     return list(zip(*columns, strict=True))
-
-
-def _kinds(table: Table) -> list[str]:
-    """How each column is set: names, sentences, which break into lines, or numbers."""
-    long = [
-        any(len(row[place]) > _SENTENCE for row in table.rows if place < len(row))
-        for place in range(len(table.columns))
-    ]
-    return [
-        "label" if place < table.labels else "words" if is_long else ""
-        for place, is_long in enumerate(long)
-    ]
 
 
 def _head(name: str, kind: str) -> str:

@@ -23,10 +23,11 @@ from .. import files
 from . import markup, viewer
 from .chart import Chart, can_draw
 from .markup import fragment
-from .parts import Drawing, Fact, Part, Section, Table
+from .parts import Brief, Drawing, Fact, Part, Section, Table
 from .scale import Scale
 
 __all__ = [
+    "Brief",
     "Drawing",
     "Fact",
     "Page",
@@ -69,16 +70,21 @@ class Page:
         scripts[-1:-1] = map(markup.data, charts)
         anchors = self.anchors()
         bar = markup.element("header", markup.element("p", self.title, "name"), "bar", raw=True)
-        nav = markup.contents(zip(anchors, (each.title for each in self.sections), strict=True))
+        nav = markup.contents(zip(anchors, (each.title for each in self.drawn()), strict=True))
         main = markup.element("main", body(self), raw=True, id="main")
         parts = [_SKIP, bar, nav, main, markup.element("footer", self.footer), *scripts]
         return _document(self.title, "\n".join(parts), code)
+
+    def drawn(self) -> list[Section]:
+        """The sections of the HTML document; `words.py` shows those of a terminal."""
+        return [each for each in self.sections if each.only != "terminal"]
 
     def anchors(self) -> list[str]:
         """Addresses of its sections within the page."""
         taken = {figure.name for figure in self.figures()} | {"main"}
         found: list[str] = []
-        for each in self.sections:
+        sections = self.drawn()
+        for each in sections:
             word = (
                 each.anchor
                 or re.sub(r"[^a-z0-9]+", "-", each.title.lower()).strip("-")
@@ -86,7 +92,7 @@ class Page:
             )
             tries = (
                 word,
-                *(f"{word}-{count}" for count in range(2, len(self.sections) + len(taken) + 3)),
+                *(f"{word}-{count}" for count in range(2, len(sections) + len(taken) + 3)),
             )
             found.append(next(name for name in tries if name not in taken))
             taken.add(found[-1])
@@ -101,7 +107,7 @@ class Page:
         """Charts and drawings of the page, for `write_figures`."""
         return [
             part
-            for section in self.sections
+            for section in self.drawn()
             for part in section.parts
             if isinstance(part, Chart | Drawing)
         ]
@@ -112,7 +118,7 @@ def body(page: Page) -> str:
     undrawn = not can_draw() and any(isinstance(figure, Chart) for figure in page.figures())
     said = [*page.warnings, *([markup.UNDRAWN] if undrawn else [])]
     head = markup.head(page.title, page.verdict, page.lead, said, page.facts)
-    each = zip(page.sections, page.anchors(), strict=True)
+    each = zip(page.drawn(), page.anchors(), strict=True)
     return "\n".join([head, *(markup.section(*section, page.unit) for section in each)])
 
 

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from .chart import Chart
+
+Place = Literal["page", "terminal"]
+Kind = Literal["label", "words", "number"]
+
+_SENTENCE = 48
+"""Letters of a cell from which a column breaks into lines."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +33,23 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Brief:
+    """What a terminal shows of a table."""
+
+    columns: Sequence[str] = ()
+    """Names of columns; without, all."""
+    rows: int | None = None
+    """The first rows; without, all."""
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of text below `columns`; the first `labels` columns are names, the others numbers with
     their units.
 
     All `rows` are in the page. A screen shows `shown` of them until the reader asks for all or
     filters them; columns sort by what their cells say, exactly where a cell is a
-    `quantity.Quantity`."""
+    `quantity.Quantity`. A terminal shows all, or what `brief` says."""
 
     caption: str
     columns: Sequence[str]
@@ -40,6 +57,17 @@ class Table:
     note: str = ""
     labels: int = 1
     shown: int = 15
+    brief: Brief = Brief()
+
+    def kinds(self) -> list[Kind]:
+        """How each column is set: names, sentences, which break into lines, or numbers."""
+        return [
+            "label" if at < self.labels else "words" if self._is_long(at) else "number"
+            for at in range(len(self.columns))
+        ]
+
+    def _is_long(self, at: int) -> bool:
+        return any(len(row[at]) > _SENTENCE for row in self.rows if at < len(row))
 
 
 @dataclass(frozen=True)
@@ -70,8 +98,10 @@ Part = Chart | Drawing | Table | str
 @dataclass(frozen=True)
 class Section:
     """A heading and what stands below it. `anchor` is its address within the page; made of the
-    title if not given."""
+    title if not given. `only`: the one place where it stands, for details that a terminal has no
+    room for, or what a page draws."""
 
     title: str
     parts: Sequence[Part]
     anchor: str = ""
+    only: Place | None = None

@@ -1,4 +1,4 @@
-"""A sharding plan on a terminal and as a page: loads of the ranks, how good the plan is, memory.
+"""A sharding plan as a page: loads of the ranks, how good the plan is, memory.
 
 Here: what is shown of the JSON of `armillary plan`. Not here: how a plan is found (`planner`)."""
 
@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..units import NS_PER_S, counted
 from .chart import Chart
 from .page import Fact, Page, Section, Table
 from .quantity import share, size, time
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 Data = Mapping[str, Any]
 
@@ -37,26 +34,6 @@ _SAME, _EQUAL = 5e-4, 0.01
 """Differences from the mean below which ranks are called the same, or are not drawn."""
 _MOST_RANKS = 4096
 """Ranks that a chart shows one by one."""
-
-
-def terminal(data: Data) -> Iterator[RenderableType]:
-    """The tables that a terminal shows."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    yield Text(_lead(data))
-    yield Text(verdict(data))
-    for warning in data["warnings"]:
-        yield Text(f"warning: {warning}")
-    for head, rows in (("Plan", _results(data)), ("Memory of a rank", _memory(data))):
-        yield Text("")
-        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column(head)
-        for name in rows[0][1:]:
-            table.add_column(name, justify="right", no_wrap=True)
-        for row in rows[1:]:
-            table.add_row(*row)
-        yield table
 
 
 def verdict(data: Data) -> str:
@@ -152,7 +129,7 @@ def _plans(data: Data) -> list[Section]:
     if len(rows) < 2:
         return []
     table = _filled("Plans, the fastest first", _COMPARED[0], [_COMPARED, *rows])
-    return [Section("Plans that were compared", [table])]
+    return [Section("Plans that were compared", [table], only="page")]
 
 
 def _filled(caption: str, first: str, rows: Sequence[Sequence[str]]) -> Table:

@@ -1,29 +1,21 @@
-"""A generated workload on a terminal: what it is, what a rank of each kind computes, sends and
+"""A generated workload as a page: what it is, what a rank of each kind computes, sends and
 keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from ..units import counted
 from ..workload import RankClass, Summary, Workload
 from ..workload.summary import spans
+from .page import Fact, Page, Section, Table
 from .quantity import number, operations, rate, share, size
 from .rates import Rates
-from .terminal import emit
 
 _CLASSES = 16
+_MEMORY = "Operations of a rank in a step, and its peak memory"
+_VOLUMES = "What a rank hands to collectives in a step"
 _HEADS = ("Weights", "Gradients", "Optimizer", "Activ.", "Temp.", "Memory")
-
-
-def show(summary: Summary, workload: Workload, console: Console) -> None:
-    """Prints the summary to fit the console's width."""
-    emit(console, _parts(summary, workload))
 
 
 def rates(found: Rates | None) -> list[str]:
@@ -54,32 +46,32 @@ def host(found: Summary | None) -> str | None:
     )
 
 
-def _parts(summary: Summary, workload: Workload) -> Iterator[RenderableType]:
-    yield Text(summary.model, "bold green").append(
-        f"  {summary.family}, {counted(summary.ranks, 'rank')}, "
-        f"{counted(workload.programs, 'program')}",
-        "default",
-    )
-    yield from _facts(summary)
-    yield from _heading("Operations of a rank in a step, and its peak memory")
-    yield Padding(_memory(summary.classes), (0, 0, 0, 2))
+def page(summary: Summary, workload: Workload) -> Page:
+    """The page of a summary; its volumes only where a rank hands anything to collectives."""
+    sections = [Section(_MEMORY, [_memory(summary.classes)])]
     if any(item.volumes for item in summary.classes):
-        yield from _heading("What a rank hands to collectives in a step")
-        yield Padding(_volumes(summary.classes), (0, 0, 0, 2))
-    for note in summary.notes:
-        yield Text("note: ", "bold yellow").append(note, "default")
+        sections.append(Section(_VOLUMES, [_volumes(summary.classes)]))
+    if summary.notes:
+        sections.append(Section("Notes", list(summary.notes)))
+    return Page(
+        title=summary.model,
+        lead=f"{summary.family}, {counted(summary.ranks, 'rank')}, "
+        f"{counted(workload.programs, 'program')}",
+        facts=list(_facts(summary)),
+        sections=sections,
+    )
 
 
-def _facts(summary: Summary) -> Iterator[RenderableType]:
+def _facts(summary: Summary) -> Iterator[Fact]:
     active = summary.active_parameters
-    extra = f", {number(active)} active" if active != summary.parameters else ""
-    yield Text(f"  parameters   {number(summary.parameters)}{extra}")
+    extra = f"{number(active)} active" if active != summary.parameters else ""
+    yield Fact("Parameters", number(summary.parameters), extra)
     hardware = summary.hardware_flops
-    more = f", {operations(hardware)} with recomputation" if hardware != summary.flops else ""
-    yield Text(f"  operations   {operations(summary.flops)} a step{more}")
-    yield Text(f"  batch        {counted(summary.batch, 'sample')} a step")
+    more = f"{operations(hardware)} with recomputation" if hardware != summary.flops else ""
+    yield Fact("Operations of a step", operations(summary.flops), more)
+    yield Fact("Batch of a step", counted(summary.batch, "sample"))
     if summary.bubble:
-        yield Text(f"  bubble       {share(summary.bubble)} of a step")
+        yield Fact("Bubble", share(summary.bubble), "of a step")
 
 
 def _alike(
@@ -99,10 +91,9 @@ def _alike(
 def _memory(classes: Sequence[RankClass]) -> Table:
     offloads = any(item.outside for item in classes)
     heads = ("Ranks", "NPUs", "Operations", *_HEADS, *(("Host",) if offloads else ()))
-    table = _table(*heads)
-    for name, ranks, item in _alike(
-        classes, lambda item: (item.operations, item.memory, item.outside)
-    )[:_CLASSES]:
+    alike = _alike(classes, lambda item: (item.operations, item.memory, item.outside))
+    rows = []
+    for name, ranks, item in alike[:_CLASSES]:
         kept = item.memory
         parts = (
             kept.weights,
@@ -113,31 +104,20 @@ def _memory(classes: Sequence[RankClass]) -> Table:
             kept.total,
             *((item.outside,) if offloads else ()),
         )
-        table.add_row(
-            name, number(ranks), operations(item.operations), *(size(part) for part in parts)
-        )
-    return table
+        rows.append((name, number(ranks), operations(item.operations), *map(size, parts)))
+    return Table(_MEMORY, heads, rows)
 
 
 def _volumes(classes: Sequence[RankClass]) -> Table:
-    table = _table("Ranks", "Group", "Kind", "Count", "Bytes")
-    for name, _, item in _alike(classes, lambda item: item.volumes)[:_CLASSES]:
-        for i, volume in enumerate(item.volumes):
-            group = volume.group or ("" if volume.kind == "send" else "all")
-            table.add_row(
-                "" if i else name, group, volume.kind, number(volume.count), size(volume.bytes)
-            )
-    return table
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    left = {"Ranks", "Group", "Kind"}
-    for head in heads:
-        table.add_column(head, justify="left" if head in left else "right")
-    return table
-
-
-def _heading(text: str) -> Iterator[RenderableType]:
-    yield ""
-    yield Text(text, "bold")
+    rows = [
+        (
+            "" if at else name,
+            volume.group or ("" if volume.kind == "send" else "all"),
+            volume.kind,
+            number(volume.count),
+            size(volume.bytes),
+        )
+        for name, _, item in _alike(classes, lambda item: item.volumes)[:_CLASSES]
+        for at, volume in enumerate(item.volumes)
+    ]
+    return Table(_VOLUMES, ("Ranks", "Group", "Kind", "Count", "Bytes"), rows, labels=3)

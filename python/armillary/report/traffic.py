@@ -1,4 +1,4 @@
-"""Traffic of synthetic traffic: tables for the terminal, charts, and the page.
+"""Latency by load of synthetic traffic: charts and the page.
 
 Here: what is shown. Not here: HTML (`page.py`), how points are run (`traffic`)."""
 
@@ -16,8 +16,6 @@ from .quantity import bandwidth, share, size, time
 from .scale import Scale
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ..traffic import Curve, Point, Traffic
 
 
@@ -40,29 +38,6 @@ _RULE = (
 )
 
 
-def terminal(found: Traffic) -> Iterator[RenderableType]:
-    """The tables that a terminal shows, a curve each."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    yield Text(_lead(found))
-    for curve in found.curves:
-        yield Text(f"\n{_said(found, curve)}")
-        if not curve.points:
-            continue
-        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for head in _HEADS:
-            table.add_column(head, justify="left" if head == "Result" else "right", no_wrap=True)
-        for row in _rows(curve):
-            table.add_row(*row)
-        yield table
-        point = _last(curve)
-        if point.links:
-            busiest = ", ".join(f"{link.name} {link.utilisation:.0%}" for link in point.links[:3])
-            yield Text(f"Busiest links at {point.load:.2%}: {busiest}")
-    yield Text(f"\n{_RULE}")
-
-
 def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
     """The page of the curves."""
     drawn = any(curve.points for curve in found.curves)
@@ -76,7 +51,7 @@ def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
         sections=[
             *([Section("Latency", [latencies(found)])] if drawn else []),
             *([Section("Throughput", [_throughput(found)])] if drawn else []),
-            Section("Points", [_table(curve) for curve in found.curves if curve.points]),
+            Section("Points", [*(_table(found, curve) for curve in found.curves), _RULE]),
             *([Section("Busiest links", [_links(curve) for curve in loaded])] if loaded else []),
         ],
     )
@@ -208,7 +183,7 @@ def _lead(found: Traffic) -> str:
 
 def _said(found: Traffic, curve: Curve) -> str:
     """Where a curve saturates."""
-    head = f"{curve.pattern} on {curve.backend}: a message alone takes {time(curve.alone_ns)}"
+    head = f"{_pattern(curve)} on {curve.backend}: a message alone takes {time(curve.alone_ns)}"
     if time(curve.first_ns) != time(curve.alone_ns):
         head += f", the first of a connection {time(curve.first_ns)}"
     if curve.saturation is None:
@@ -226,7 +201,6 @@ def _verdict(found: Traffic, curve: Curve) -> str:
     """Where a curve saturates, before the latency of a message alone."""
     head, _, outcome = _said(found, curve).partition("; ")
     who, _, alone = head.partition(": ")
-    who = who.replace(curve.pattern, _pattern(curve), 1)
     return f"{who}: {outcome}; {alone}"
 
 
@@ -269,8 +243,10 @@ def _rows(curve: Curve) -> Iterator[list[str]]:
         ]
 
 
-def _table(curve: Curve) -> Table:
-    return Table(f"{_pattern(curve)} on {curve.backend}", _HEADS, list(_rows(curve)), labels=1)
+def _table(found: Traffic, curve: Curve) -> Table | str:
+    """The points of a curve, below where it saturates; that alone, if there are no points."""
+    said = _said(found, curve)
+    return Table(said, _HEADS, list(_rows(curve))) if curve.points else said
 
 
 def _last(curve: Curve) -> Point:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
-from ..report.page import Fact, Page, Section, Table
+from ..report.page import Brief, Fact, Page, Section, Table
 from ..report.quantity import number
 from ..units import counted
 from . import charts, parallel, slower_points
@@ -22,6 +22,7 @@ from .point_warnings import said as said_warnings
 from .view import View, said
 
 _BEST = 100
+_ON_TERMINAL = 5
 _LEFT_OUT = 50
 _FAILURES = 20
 _LONG = 300
@@ -40,7 +41,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
     found = failures(view.table)
     failed = total(found, impossible=False)
     out = misfits(view)
-    warnings = [f"{counted(failed, 'point')} failed; the last section says why"] if failed else []
+    warnings = [f"{counted(failed, 'point')} failed, for the reasons below"] if failed else []
     return Page(
         title=title(view),
         verdict=verdict(view, out),
@@ -174,14 +175,16 @@ def _sections(
             yield Section("Pareto front", [charts.pareto(view, other)])
     if view.close.height and not (view.include_infeasible or view.near):
         caption = "Points that need about as much memory as there is"
-        yield Section("Points that may not fit", [_outside(view, view.close, caption)])
+        close = _outside(view, view.close, caption)
+        yield Section("Points that may not fit", [close], only="page")
     if view.misfits.height and not view.include_infeasible:
         caption = "Points that need too much memory"
-        yield Section("Points that do not fit", [_outside(view, view.misfits, caption)])
+        out = _outside(view, view.misfits, caption)
+        yield Section("Points that do not fit", [out], only="page")
     titles = {False: "Failed points", True: "Combinations that can't exist"}
     for impossible, title in titles.items():
         if some := [each for each in failed if each.impossible == impossible]:
-            yield Section(title, [_failures(view, some)])
+            yield Section(title, [_failures(view, some)], only="page")
 
 
 def _best(view: View) -> Table:
@@ -219,10 +222,15 @@ def _points(caption: str, view: View, frame: Frame, note: str) -> Table:
     columns |= {_word(name): _texts(frame, name) for name in shown}
     if view.is_marked:
         columns["fits"] = [answer or "yes" for answer in frame["fits"]]
-    return Table(caption, list(columns), list(zip(*columns.values(), strict=True)), note)
+    brief = Brief([name for name in columns if name not in map(_word, _LESS)], _ON_TERMINAL)
+    return Table(
+        caption, list(columns), list(zip(*columns.values(), strict=True)), note, brief=brief
+    )
 
 
 _EXTRA = ("exposed_comm_ns", "mfu", "samples_per_s")
+_LESS = ("memory_capacity_bytes", *_EXTRA)
+"""Columns that a terminal leaves out."""
 HEADS = {
     "exposed_comm_ns": "exposed comm., slowest ranks",
     "mean_compute_ns": "compute",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..report.chart import Chart
-from ..report.page import Table
+from ..report.page import Brief, Table
 from ..report.quantity import share, time
 from ..report.scale import Scale
 from ..step_parts import PARTS
@@ -21,6 +21,7 @@ WHY = ("bubble", "mean_compute_ns", "mean_exposed_comm_ns", "mean_idle_ns")
 """Columns of the table: a share, and means over all ranks."""
 _NAMES = ("bubble", "compute", "exposed comm.", "idle")
 _MOST = 20
+_ON_TERMINAL = 6
 _BARS = 10
 _MEANS = "Means over all ranks. The winner, and points evenly over the ranking."
 
@@ -113,7 +114,7 @@ def table(view: View) -> Table:
         "ranks; the bubble is the share that the schedule of the pipeline leaves empty."
     )
     columns = ["point: what differs", "step", *heads]
-    return Table("Points against the winner", columns, rows, note)
+    return Table("Points against the winner", columns, rows, note, brief=Brief(rows=_ON_TERMINAL))
 
 
 def _changed(view: View, row: Mapping[str, Any], winner: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ GPT = ("workload", "gpt3-175b", "--tp", "8", "--pp", "8", "--dp", "2", "--global
 def test_what_it_writes_can_be_run(armillary: Armillary, tmp_path: Path) -> None:
     made = armillary(*GPT, "-o", "g", "--json", "g.json")
     assert made.returncode == 0, made.stderr
-    assert "parameters   174,604,259,328" in made.stdout
+    assert "Parameters: 174,604,259,328" in made.stdout
     assert json.loads((tmp_path / "g.json").read_text())["ranks"] == 128
     ran = armillary("run", "g", "-p", "dgx-h100-16n", "--json", "-")
     assert ran.returncode == 0, ran.stderr

@@ -1,12 +1,8 @@
-"""A calibration on a terminal."""
+"""A calibration as a page on a terminal."""
 
 from __future__ import annotations
 
-import io
-
-from rich.console import Console
-
-from armillary.report import calibration
+from armillary.report import calibration, calibration_page, words
 
 
 def test_a_change_without_an_interval_is_shown() -> None:
@@ -19,17 +15,18 @@ def test_a_change_without_an_interval_is_shown() -> None:
     ]
     found = {
         "platform": "p",
+        "version": "0",
         "parameters": parameters,
         "points": [],
         "curves": [],
         "kernels": [],
         "notes": [],
     }
-    written = io.StringIO()
-    calibration.show(found, Console(width=100, file=written))
-    shown = [line.split() for line in written.getvalue().splitlines()]
-    assert ["call_overhead", "2", "us", "3", "us", "not", "alone"] in shown
-    assert not any(line[:1] == ["p2p_overhead"] for line in shown)
+    shown = [line.split() for line in words.text(calibration_page.page(found)).splitlines()]
+    changed = "library.call_overhead 2 us 3 us changed, not certain alone"
+    assert changed.split() in shown
+    assert not any(line[:1] == ["library.p2p_overhead"] for line in shown)
+    assert ["and", "1", "more"] in shown
 
 
 def test_an_error_that_stays_does_not_go_anywhere() -> None:

@@ -95,9 +95,11 @@ def study(
         }
         output.write_json(json, json_text.dumps({**head, **body}, indent=2))
         if "-" not in (json, html):
-            from ..pages import study_table
+            from armillary.report import words
 
-            study_table.show({**head, **body}, output.console())
+            from ..pages import study_page
+
+            words.show(study_page.page({**head, **body}), output.console())
         _draw(found, rows, {**head, **body}, html, figures)
 
 
@@ -157,6 +159,8 @@ def _list(found: list[Study], json: str | None) -> None:
         json, json_text.dumps({"schema": SCHEMA, "version": __version__, "studies": rows}, indent=2)
     )
     if json != "-":
-        from ..pages import study_table
+        from armillary.report import words
 
-        study_table.show_list(rows, output.console())
+        from ..pages import study_page
+
+        words.show_table(study_page.listed(rows), output.console())

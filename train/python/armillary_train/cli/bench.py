@@ -105,8 +105,8 @@ def _run(model: str | None, each: BenchOptions) -> None:
             for path in (each.out, each.json):
                 output.write_json(path, json_text.dumps(found, indent=1))
             if "-" not in (each.out, each.json):
-                from armillary.report.terminal import emit
+                from armillary.report import words
 
-                from ..report import bench as page
+                from ..report import bench as shown
 
-                emit(output.console(), page.terminal(found))
+                words.show(shown.page(found), output.console())

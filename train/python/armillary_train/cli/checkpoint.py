@@ -70,11 +70,11 @@ def show(
         }
         output.write_json(json, json_text.dumps(body, indent=2))
         if json != "-":
-            from armillary.report.terminal import emit
+            from armillary.report import words
 
             from ..report import checkpoints
 
-            emit(output.console(), checkpoints.terminal(body))
+            words.show(checkpoints.page(body), output.console())
 
 
 def _row(folder: Folder, step: int) -> dict[str, Any]:

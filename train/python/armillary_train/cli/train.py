@@ -236,8 +236,8 @@ def _show(settings: Settings, outcome: Outcome, bound: Bound | None, json: str |
     output.write_json(json, json_text.dumps(body, indent=2, allow_nan=False))
     if json == "-":
         return
-    from armillary.report.terminal import emit
+    from armillary.report import words
 
     from ..report import training
 
-    emit(output.console(), training.terminal(body))
+    words.show(training.page(body), output.console())

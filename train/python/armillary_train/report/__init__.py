@@ -1,1 +1,1 @@
-"""Results of the verbs as tables for the terminal."""
+"""Results of the verbs as pages, which a terminal shows."""

@@ -1,46 +1,40 @@
-"""The checkpoints of a folder: a table for the terminal.
+"""The checkpoints of a folder as a page.
 
 Here: what is shown. Not here: what a checkpoint is (`checkpoint/`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from armillary.report.page import Page, Section, Table
 from armillary.units import counted
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 _MB = 10**6
+_HEADS = ("Step", "Rows", "Weights", "Samples", "Ranks", "MB")
 
 
-def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """One line for each checkpoint, and the tables of the last one; `found` is what `armillary
+def page(found: Mapping[str, Any]) -> Page:
+    """A row for each checkpoint, and the size of the last one; `found` is what `armillary
     checkpoint show --json` writes."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for head in ("Step", "Samples", "Ranks", "MB"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("Rows")
-    table.add_column("Weights")
-    for each in found["checkpoints"]:
-        rows = "all" if each["base"] is None else f"changed since {each['base']:,}"
-        table.add_row(
+    rows = [
+        (
             f"{each['step']:,}",
+            "all" if each["base"] is None else f"changed since {each['base']:,}",
+            each["precision"] or "every bit",
             f"{each['samples']:,}",
             str(each["ranks"]),
             f"{each['bytes'] / _MB:,.1f}",
-            rows,
-            each["precision"] or "every bit",
         )
-    yield table
+        for each in found["checkpoints"]
+    ]
     last = found["last"]
     model = "imported" if last["settings"] is None else last["settings"]["model"]
     elements = sum(each["rows"] * each["dim"] for each in last["tables"])
-    yield Text(f"step {last['step']:,} of {model}: {counted(len(last['tables']), 'table')}, "
-               f"{elements:,} elements")  # fmt: skip
-    if found["verified"]:
-        yield Text("all checksums are right")
+    return Page(
+        title=f"Checkpoints in {found['folder']}",
+        verdict=f"Step {last['step']:,} of {model}: {counted(len(last['tables']), 'table')}, "
+        f"{elements:,} elements",
+        lead="All checksums are right." if found["verified"] else "",
+        sections=[Section("Checkpoints", [Table("Checkpoints", _HEADS, rows, labels=3)])],
+    )

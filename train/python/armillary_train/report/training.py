@@ -1,17 +1,15 @@
-"""Results of a training run: a table for the terminal.
+"""Results of a training run as a page.
 
 Here: what is shown. Not here: the run (`run/loop.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from armillary.report import roofline
+from armillary.report.page import Fact, Page, Section, Table
 from armillary.units import counted
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _COLUMNS = {
     "loss": ("Loss", "{:.4f}"),
@@ -21,45 +19,41 @@ _COLUMNS = {
 }
 
 
-def terminal(found: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The scores of each evaluation, and the best possible ones; `found` is the result that
-    `armillary train --json` writes."""
-    from rich.table import Table
-    from rich.text import Text
-
+def page(found: Mapping[str, Any]) -> Page:
+    """The speed of a run, and the scores of each evaluation with the best possible ones; `found` is
+    the result that `armillary train --json` writes."""
     settings = found["settings"]
-    ranks = settings["ranks"]
-    processes = counted(ranks, "process")
-    yield Text(
-        f"{settings['model']} on {processes}: {counted(found['samples'], 'sample')} in "
-        f"{found['seconds']:,.1f} s, {found['samples_per_second']:,.0f} samples/s"
+    heads = ("After samples", *(head for head, _ in _COLUMNS.values()))
+    rows = [(f"{each['trained']:,}", *_scores(each)) for each in found["evaluations"]]
+    if found["bound"] is not None:
+        rows.append(("best possible", *_scores(found["bound"])))
+    return Page(
+        title=f"{settings['model']} on {counted(settings['ranks'], 'process')}: "
+        f"{counted(found['samples'], 'sample')} in {found['seconds']:,.1f} s, "
+        f"{found['samples_per_second']:,.0f} samples/s",
+        facts=list(_facts(found)),
+        sections=[Section("Scores", [Table("Scores", heads, rows)])],
     )
+
+
+def _facts(found: Mapping[str, Any]) -> Iterator[Fact]:
     if found["roofline"] is not None:
-        yield Text(f"{found['roofline']['platform']}: {roofline.line(found['roofline'])}")
+        yield Fact(found["roofline"]["platform"], roofline.line(found["roofline"]))
     if found["cache"] is not None:
-        yield Text(_cache(found["cache"]))
+        yield Fact("Caches", _cache(found["cache"]))
     if found["checkpoints"] is not None:
-        yield Text(_checkpoints(found["checkpoints"]))
+        yield Fact("Checkpoints", _checkpoints(found["checkpoints"]))
     trains = found["tensor_trains"]
     if trains:
         each = ", ".join(
             f"{name} {ratio:,.{1 if ratio < 2 else 0}f} times" for name, ratio in trains.items()
         )
-        yield Text(f"tables made smaller: {each}")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("After samples", justify="right", no_wrap=True)
-    for head, _ in _COLUMNS.values():
-        table.add_column(head, justify="right", no_wrap=True)
-    for each in found["evaluations"]:
-        table.add_row(f"{each['trained']:,}", *_scores(each))
-    if found["bound"] is not None:
-        table.add_row("best possible", *_scores(found["bound"]))
-    yield table
+        yield Fact("Tables made smaller", each)
 
 
 def _cache(found: Mapping[str, Any]) -> str:
     return (
-        f"caches of {counted(found['cached_rows'], 'row')} in "
+        f"{counted(found['cached_rows'], 'row')} in "
         f"{found['memory_bytes'] / 2**20:,.0f} MiB: {found['hit_rate']:.1%} of lookups hit, "
         f"{counted(found['evictions'], 'eviction')}, "
         f"{counted(found['rows_written'], 'row')} written back, "
@@ -70,7 +64,7 @@ def _cache(found: Mapping[str, Any]) -> str:
 def _checkpoints(found: Mapping[str, Any]) -> str:
     resumed = "" if found["resumed"] is None else f"resumed from step {found['resumed']:,}; "
     return (
-        f"{resumed}{counted(found['count'], 'checkpoint')}, {found['whole']:,} with all rows, "
+        f"{resumed}{found['count']:,}, {found['whole']:,} with all rows, "
         f"{found['bytes'] / 10**6:,.1f} MB, {found['stall_seconds']:.2f} s waited"
     )
 
