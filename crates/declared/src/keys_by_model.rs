@@ -27,11 +27,10 @@ pub fn suited(
         let models = key.models();
         let reads = models.is_empty() || models.contains(&word);
         match at.get(key.name) {
+            Some(found) if !reads && misfit == Misfit::Warn && key.has_default(&found) => {}
             Some(found) if !reads && misfit == Misfit::Warn => {
-                if !key.has_default(&found) {
-                    let text = format!("{} has no effect with {tag}: {word}", found.path);
-                    findings.warnings.push(text);
-                }
+                let text = format!("{} has no effect with {tag}: {word}", found.path);
+                findings.warnings.push(text);
             }
             Some(found) if !reads => {
                 let message = format!("\"{}\" has no meaning with {tag}: {word}", key.name);
