@@ -202,7 +202,8 @@ class Designs:
     def _named(self, rank: int, scheme: str) -> Platform:
         design = self._shared(rank, scheme)
         jobs = ", ".join(job.name for job in design.choice.jobs)
-        name, what = f"{self.task.name}-{rank + 1}", self.task.objective
+        name = f"{self.task.name}-{rank + 1}"
+        what: str = self.task.objective
         if scheme != curves.OPTIMAL:
             name, what = f"{name}-{scheme}", scheme
         source = f"armillary design, {what} of {jobs}"

@@ -6,15 +6,27 @@ Not here: YAML (`sweep/source.py`), the language of constraints (`constraints.py
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from .. import backends, documents
-from ..declared import Source
+from .. import backends, declared, documents
+from ..declared import (
+    Allowed,
+    Amount,
+    Made,
+    Note,
+    Seconds,
+    Several,
+    Short,
+    Source,
+    Within,
+    Wrong,
+    shown,
+)
 from ..documents import Path_
 from ..errors import InputError
 from ..estimate import topology
@@ -23,38 +35,123 @@ from ..sweep.source import read
 from ..units import UNITS, base, counted, split
 from . import constraints, cost_file, jobs, libra, memory_prices, timing
 from .cost import CostTable
-from .task import OBJECTIVES, BandwidthRange, Task
+from .task import BandwidthRange, Objective, Task
 
-KEYS = (
-    "name",
-    "npus",
-    "npu",
-    "settings",
-    "workloads",
-    "topologies",
-    "technologies",
-    "bandwidth",
-    "latency",
-    "cost",
-    "constraints",
-    "objective",
-    "time_bound",
-    "model",
-    "top",
-    "simulate",
-    "budget",
-    "backends",
-    "sweep",
-    "most",
-)
 Progress = Callable[[float], None]
-_SPACE = ("dimensions", "blocks", "sizes", "largest")
 _MOST_NPUS = 2**24
 _MOST_STACKS = 1_000_000
 _BUDGET = 20
 """Designs that are simulated at most, where the specification does not say."""
 _MOST_SIMULATED = 10_000
+_BUDGETS = f"0 to {_MOST_SIMULATED:,} designs, or a time such as 90 s"
 _NO_TOTAL = "a step only gets shorter and cost is linear: the best network would be the smallest"
+
+
+def _time(raw: object) -> str:
+    """A time from 0 on, as it is written."""
+    parted = split(raw) if isinstance(raw, str) else None
+    if parted is None or UNITS[parted[1]][0] != "s" or parted[0] < 0:
+        raise Wrong(f"{shown(raw)} is not a time")
+    return str(raw)
+
+
+def _limits(raw: object) -> tuple[int | None, float | None]:
+    """Designs that may be simulated, or the seconds for that."""
+    parted = split(raw) if isinstance(raw, str) else None
+    if parted is not None and UNITS[parted[1]][0] == "s" and parted[0] > 0:
+        return None, float(base(str(raw)) or 0)
+    if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw <= _MOST_SIMULATED:
+        raise Wrong(f"invalid budget for simulations: {shown(raw)}")
+    return raw, None
+
+
+def _backend(raw: object) -> str:
+    if not backends.is_known(raw):
+        raise Wrong(f"unknown backend {shown(raw)}", ", ".join(backends.NAMES))
+    return str(raw)
+
+
+def _block(raw: object) -> str:
+    found = topology.block(str(raw))
+    if found is None:
+        raise Wrong(f"invalid block: {shown(raw)}", ", ".join(BLOCKS))
+    return found
+
+
+_TIMES = "such as 500 ns"
+_Time = Annotated[str, Made(_time), Allowed(_TIMES)]
+_Bandwidths = Annotated[tuple[Amount, ...], Several()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Technology:
+    name: str
+    least: Amount | None = None
+    most: Amount | None = None
+    latency: _Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Bandwidth:
+    total: Amount | None = None
+    most: Amount | None = None
+    dimensions: Annotated[
+        tuple[object, ...], Allowed("a bandwidth or {least, most} a dimension")
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    dimensions: Annotated[
+        tuple[Annotated[int, Within(1, 5)], ...],
+        Several(),
+        Within(1, 1000),
+        Allowed("a list from 1 to 5"),
+    ] = (1, 2, 3, 4)
+    blocks: Annotated[tuple[Annotated[str, Made(_block)], ...], Several(), Within(1, 1000)] = tuple(
+        BLOCKS
+    )
+    sizes: object = None
+    largest: Annotated[
+        Mapping[str, Annotated[int, Within(2, _MOST_NPUS)]],
+        Allowed("blocks and NPUs, {FullyConnected: 16}"),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Specification:
+    name: Note = ""
+    npus: Annotated[int, Within(2, _MOST_NPUS)] | None = None
+    npu: Annotated[Mapping[str, object], Allowed("keys of a platform file")] = field(
+        default_factory=dict
+    )
+    settings: Annotated[Mapping[str, object], Allowed("keys of a platform file")] = field(
+        default_factory=dict
+    )
+    workloads: object = None
+    topologies: object = None
+    technologies: Annotated[
+        tuple[Annotated[_Technology, Short("name")], ...] | None,
+        Allowed("names, or mappings of name, least, most, latency"),
+    ] = None
+    bandwidth: Annotated[_Bandwidth, Short("total")] = field(default_factory=_Bandwidth)
+    latency: Annotated[tuple[_Time, ...], Several(), Within(1, 1000), Allowed(_TIMES)] = ("500 ns",)
+    cost: object = None
+    constraints: Annotated[tuple[object, ...], Allowed(constraints.HELP)] = ()
+    objective: Objective = "step_time"
+    time_bound: Seconds | None = None
+    model: Annotated[
+        Literal["full", "paper"], Allowed("full, or paper: without latencies and chunks")
+    ] = "full"
+    top: Annotated[int, Within(1, 10_000)] = 10
+    simulate: Annotated[int, Within(0, 1000)] = 3
+    budget: Annotated[tuple[int | None, float | None], Made(_limits), Allowed(_BUDGETS)] = (
+        None,
+        None,
+    )
+    backends: Annotated[tuple[Annotated[str, Made(_backend)], ...], Several()] = (backends.DEFAULT,)
+    sweep: _Bandwidths = ()
+    most: Annotated[int, Within(1, _MOST_STACKS)] = 100_000
 
 
 def task(
@@ -74,38 +171,29 @@ def task(
 
 
 class _Reader:
+    """Reads what a declaration can't say; all problems go to the source."""
+
     def __init__(self, source: Source) -> None:
-        self.source, self.values = source, source.values
+        self.source = source
+        self.spec = declared.read(_Specification, source) or _Specification()
         self.stack: tuple[str, ...] = ()
         """Cost dimensions of a network file of LIBRA."""
 
     def task(self, progress: Progress | None) -> Task:
-        self.keys((), self.values, KEYS)
-        settings = self.settings()
+        spec = self.spec
+        settings: dict[str, object] = {"scheduler.chunks": 64, **spec.settings}
+        settings |= {"npu": spec.npu} if spec.npu else {}
         spaces = self.topologies()
         npus = spaces[0].first.npus if spaces else 0
         costs = self.costs()
         order, caps, latencies = self.technologies(costs)
         spaces, left_out = self.buildable(spaces, costs, order)
-        total, at_most = self.total()
         written = self.written(costs, order)
-        objective = self.objective(costs, total, written)
-        ranges, latency, paper, backends, sweep = (
-            self.ranges(),
-            self.latency(),
-            self.paper(),
-            self.backends(),
-            self.sweep(),
-        )
-        top, simulated = self.count("top", 10, 1, 10_000), self.count("simulate", 3, 0, 1000)
-        most = self.count("most", 100_000, 1, _MOST_STACKS)
-        budget, seconds = self.budget(simulated)
-        limit = (
-            self.quantity(("time_bound",), self.values["time_bound"], "s")
-            if "time_bound" in self.values
-            else None
-        )
-        if objective == "cost" and limit is None and not self.bounded_workloads():
+        self.check_objective(costs, written)
+        ranges, (budget, seconds) = self.ranges(), self.budget()
+        if any(b <= a for a, b in pairwise(spec.sweep)):
+            self.source.fault(("sweep",), "does not ascend", "bandwidths from small to large")
+        if spec.objective == "cost" and spec.time_bound is None and not self.bounded_workloads():
             self.source.fault(
                 ("objective",),
                 "cost needs a time_bound",
@@ -114,21 +202,23 @@ class _Reader:
         self.source.finish()
         pace = self.pace(settings, npus)
         pool = memory_prices.pool(self.source, costs, settings, npus)
+        paper = spec.model == "paper"
         choices, notes = jobs.choices(
-            self.source, npus, settings, limit, spaces[0].first, paper, progress
+            self.source, npus, settings, spec.time_bound, spaces[0].first, paper, progress
         )
         memory_prices.known(self.source, costs, choices)
         self.source.finish()
+        total, most = spec.bandwidth.total, spec.bandwidth.most
         return Task(
-            name=str(self.values.get("name") or Path(self.source.file).stem),
+            name=spec.name or Path(self.source.file).stem,
             npus=npus,
             choices=choices,
             spaces=spaces,
-            total=total,
-            total_is_most=at_most,
+            total=total or most,
+            total_is_most=most is not None,
             caps=caps,
             written=written,
-            objective=objective,
+            objective=spec.objective,
             costs=costs,
             order=order,
             latencies=latencies,
@@ -137,54 +227,29 @@ class _Reader:
             notes=(*left_out, *notes),
             origin=self.source.file,
             ranges=ranges,
-            latency=latency,
+            latency=spec.latency,
             paper=paper,
-            backends=backends,
-            sweep=sweep,
-            top=top,
-            simulate=simulated,
+            backends=spec.backends,
+            sweep=spec.sweep,
+            top=spec.top,
+            simulate=spec.simulate,
             budget=budget,
             seconds=seconds,
-            most=most,
+            most=spec.most,
             pool=pool,
         )
 
-    def keys(self, path: Path_, values: Mapping[str, Any], allowed: Sequence[str]) -> None:
-        for key in values:
-            if key not in allowed:
-                near = difflib.get_close_matches(str(key), allowed, n=2)
-                self.source.fault((*path, str(key)), "unknown key", ", ".join(near or allowed))
-
-    def quantity(self, path: Path_, value: object, unit: str) -> float | None:
-        """A positive amount of `unit`, `B/s` or `s`."""
-        text = value if isinstance(value, str) else ""
-        parted = split(text)
-        if parted is None or UNITS[parted[1]][0] != unit or parted[0] <= 0:
-            example = "300 GB/s" if unit == "B/s" else "1.5 s"
-            self.source.fault(
-                path, f"{value!r} is not an amount above 0 with a unit", f"such as {example}"
-            )
-            return None
-        return float(base(text) or 0)
-
-    def count(self, key: str, default: int, least: int, most: int) -> int:
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.source.fault((key,), f"invalid count: {value!r}", f"{least} to {most}")
-            return default
-        return value
-
-    def budget(self, least: int) -> tuple[int, float | None]:
+    def budget(self) -> tuple[int, float | None]:
         """How many designs may be simulated, and for how many seconds."""
-        raw = self.values.get("budget", max(_BUDGET, least))
-        parted = split(raw) if isinstance(raw, str) else None
-        if parted is not None and UNITS[parted[1]][0] == "s" and parted[0] > 0:
-            return _MOST_SIMULATED, float(base(str(raw)) or 0)
-        if isinstance(raw, bool) or not isinstance(raw, int) or not least <= raw <= _MOST_SIMULATED:
+        count, seconds = self.spec.budget
+        least = self.spec.simulate
+        if seconds is not None:
+            return _MOST_SIMULATED, seconds
+        if count is not None and count < least:
             allowed = f"{least} to {_MOST_SIMULATED:,} designs, or a time such as 90 s"
-            self.source.fault(("budget",), f"invalid budget for simulations: {raw!r}", allowed)
-            return max(_BUDGET, least), None
-        return raw, None
+            said = f"invalid budget for simulations: {count}"
+            self.source.fault(("budget",), said, allowed)
+        return max(_BUDGET, least) if count is None else count, None
 
     def buildable(
         self, spaces: tuple[Space, ...], costs: CostTable | None, order: tuple[str, ...]
@@ -215,19 +280,6 @@ class _Reader:
             return spaces, ()
         return found, (f"{gone:,} topologies can't be built, such as: {lacking}",) if gone else ()
 
-    def settings(self) -> dict[str, object]:
-        """Keys of a platform file: `settings` and `npu`."""
-        found: dict[str, object] = {"scheduler.chunks": 64}
-        for key in ("settings", "npu"):
-            raw = self.values.get(key, {})
-            if not isinstance(raw, dict):
-                self.source.fault((key,), f"{raw!r} is not a mapping", "keys of a platform file")
-            elif key == "npu" and raw:
-                found["npu"] = raw
-            elif key == "settings":
-                found |= {str(name): each for name, each in raw.items()}
-        return found
-
     def pace(self, settings: dict[str, object], npus: int) -> tuple[int, float, float]:
         """Chunks and delays in the settings. Raises `InputError` with everything found so far."""
         try:
@@ -236,9 +288,10 @@ class _Reader:
             raise InputError([*self.source.problems, *error.problems]) from None
 
     def topologies(self) -> tuple[Space, ...]:
-        raw = self.values.get("topologies")
+        raw = self.spec.topologies
         if isinstance(raw, dict):
-            return self.space(raw)
+            found_space = declared.read(_Space, self.source, ("topologies",), raw)
+            return () if found_space is None else self.space(found_space)
         listed = [raw] if isinstance(raw, str) else raw
         if not isinstance(listed, list) or not listed:
             said = "is missing" if raw is None else f"{raw!r} is not a topology"
@@ -254,7 +307,7 @@ class _Reader:
             if (each := self.one(("topologies", i), one)) is not None
         ]
         npus = {each.npus for each in found}
-        wanted = self.values.get("npus")
+        wanted = self.spec.npus
         if len(npus) > 1 or (npus and wanted is not None and wanted not in list(npus)):
             said = "have " + ", ".join(f"{each} ({each.npus})" for each in found) + " NPUs"
             self.source.fault(("topologies",), said, f"all {wanted}" if wanted else "all the same")
@@ -284,20 +337,20 @@ class _Reader:
             )
         return found
 
-    def space(self, raw: Mapping[str, Any]) -> tuple[Space, ...]:
+    def space(self, given: _Space) -> tuple[Space, ...]:
         """Every topology of the NPUs that the mapping allows."""
-        self.keys(("topologies",), raw, _SPACE)
-        npus = self.values.get("npus")
-        if isinstance(npus, bool) or not isinstance(npus, int) or not 2 <= npus <= _MOST_NPUS:
-            self.source.fault(
-                ("npus",),
-                "is missing" if npus is None else f"invalid count: {npus!r}",
-                f"2 to {_MOST_NPUS}",
-            )
+        npus = self.spec.npus
+        if npus is None:
+            if "npus" not in self.source.values:
+                self.source.fault(("npus",), "is missing", f"2 to {_MOST_NPUS}")
             return ()
-        blocks = self.blocks(raw.get("blocks", list(BLOCKS)))
-        largest = self.largest(raw.get("largest", {}))
-        sizes = self.sizes(raw, npus)
+        strange = [each for each in given.largest if topology.block(each) is None]
+        for each in strange:
+            said = f"{each!r} is not a block"
+            self.source.fault(("topologies", "largest", each), said, ", ".join(BLOCKS))
+        blocks = tuple(dict.fromkeys(given.blocks))
+        largest = {topology.block(name) or "": size for name, size in given.largest.items()}
+        sizes = self.sizes(given, npus)
         count = sum(len(blocks) ** len(each) for each in sizes)
         if count > _MOST_STACKS:
             self.source.fault(
@@ -316,57 +369,25 @@ class _Reader:
             )
         return found
 
-    def sizes(self, raw: Mapping[str, Any], npus: int) -> list[tuple[int, ...]]:
-        if "sizes" in raw:
-            listed = raw["sizes"] if isinstance(raw["sizes"], list) else []
-            wrong = [each for each in listed if not _is_sizes(each, npus)]
-            if wrong or not listed:
-                said = f"invalid sizes of dimensions: {(wrong or [raw['sizes']])[0]!r}"
-                self.source.fault(
-                    ("topologies", "sizes"),
-                    said,
-                    f"lists of one to five whole numbers from 2 with the product {npus}",
-                )
-            return [tuple(each) for each in listed if each not in wrong]
-        dims = raw.get("dimensions", [1, 2, 3, 4])
-        dims = [dims] if isinstance(dims, int) else dims
-        if (
-            not isinstance(dims, list)
-            or not dims
-            or not all(type(d) is int and 1 <= d <= 5 for d in dims)
-        ):
+    def sizes(self, given: _Space, npus: int) -> list[tuple[int, ...]]:
+        if given.sizes is None:
+            return [
+                each
+                for d in sorted(set(given.dimensions))
+                for each in topology.factorisations(npus, d)
+            ]
+        listed = given.sizes if isinstance(given.sizes, list) else []
+        wrong = [each for each in listed if not _is_sizes(each, npus)]
+        if wrong or not listed:
             self.source.fault(
-                ("topologies", "dimensions"),
-                f"invalid numbers of dimensions: {dims!r}",
-                "a list from 1 to 5",
+                ("topologies", "sizes"),
+                f"invalid sizes of dimensions: {(wrong or [given.sizes])[0]!r}",
+                f"lists of one to five whole numbers from 2 with the product {npus}",
             )
-            return []
-        return [each for d in sorted(set(dims)) for each in topology.factorisations(npus, d)]
-
-    def blocks(self, raw: object) -> tuple[str, ...]:
-        listed = raw if isinstance(raw, list) else [raw]
-        found = [topology.block(str(each)) for each in listed]
-        if not found or None in found:
-            self.source.fault(
-                ("topologies", "blocks"), f"invalid blocks: {raw!r}", ", ".join(BLOCKS)
-            )
-        return tuple(dict.fromkeys(each for each in found if each))
-
-    def largest(self, raw: object) -> dict[str, int]:
-        if not isinstance(raw, dict) or not all(
-            topology.block(str(key)) and type(value) is int and value >= 2
-            for key, value in raw.items()
-        ):
-            self.source.fault(
-                ("topologies", "largest"),
-                f"invalid limit: {raw!r}",
-                "blocks and NPUs, {FullyConnected: 16}",
-            )
-            return {}
-        return {topology.block(str(key)) or "": value for key, value in raw.items()}
+        return [tuple(each) for each in listed if each not in wrong]
 
     def costs(self) -> CostTable | None:
-        raw = self.values.get("cost")
+        raw = self.spec.cost
         if raw is None:
             return None
         try:
@@ -391,105 +412,41 @@ class _Reader:
         """Order, limits and latencies of the technologies, innermost first."""
         known = [each.name for each in costs.technologies] if costs else None
         named = list(self.stack) if known and set(self.stack) <= set(known) else []
-        raw = self.values.get("technologies", named)
-        if not isinstance(raw, list):
-            self.source.fault(
-                ("technologies",),
-                f"{raw!r} is not a list",
-                "names, or mappings of name, least, most, latency",
-            )
-            raw = []
+        given = self.spec.technologies
+        if given is None:
+            return tuple(named), {}, {}
         order, caps, latencies = [], {}, {}
-        for index, each in enumerate(raw):
-            at: Path_ = ("technologies", index)
-            given = (
-                {"name": each} if isinstance(each, str) else each if isinstance(each, dict) else {}
-            )
-            self.keys(at, given, ("name", "least", "most", "latency"))
-            name = given.get("name")
-            if not isinstance(name, str) or (known is not None and name not in known):
-                self.source.fault(at, f"{each!r} has no technology", ", ".join(known or ["a name"]))
+        for index, each in enumerate(given):
+            if known is not None and each.name not in known:
+                said = f"{each.name!r} is not a technology of the table"
+                self.source.fault(("technologies", index), said, ", ".join(known))
                 continue
-            order.append(name)
-            if "least" in given or "most" in given:
-                caps[name] = self.range(at, given)
-            if "latency" in given and self.time((*at, "latency"), given["latency"]):
-                latencies[name] = str(given["latency"])
+            order.append(each.name)
+            if each.least is not None or each.most is not None:
+                caps[each.name] = BandwidthRange(each.least or 0.0, each.most)
+            if each.latency is not None:
+                latencies[each.name] = each.latency
         return tuple(order), caps, latencies
 
-    def range(self, path: Path_, values: Mapping[str, Any]) -> BandwidthRange:
-        least = (
-            self.quantity((*path, "least"), values["least"], "B/s") if "least" in values else None
-        )
-        most = self.quantity((*path, "most"), values["most"], "B/s") if "most" in values else None
-        return BandwidthRange(least or 0.0, most)
-
-    def time(self, path: Path_, value: object) -> bool:
-        parted = split(value) if isinstance(value, str) else None
-        if parted is None or UNITS[parted[1]][0] != "s" or parted[0] < 0:
-            self.source.fault(path, f"{value!r} is not a time", "such as 500 ns")
-            return False
-        return True
-
-    def latency(self) -> tuple[str, ...]:
-        raw = self.values.get("latency", "500 ns")
-        listed = raw if isinstance(raw, list) else [raw]
-        good = [each for index, each in enumerate(listed) if self.time(("latency", index), each)]
-        return tuple(map(str, good)) or ("500 ns",)
-
-    def total(self) -> tuple[float | None, bool]:
-        """The bandwidth of an NPU, and whether less will do."""
-        raw = self.values.get("bandwidth")
-        if raw is None:
-            return None, False
-        given = {"total": raw} if isinstance(raw, str) else raw
-        if not isinstance(given, dict):
-            self.source.fault(
-                ("bandwidth",),
-                f"{raw!r} is not a bandwidth",
-                "300 GB/s, or a mapping of total or most, dimensions",
-            )
-            return None, False
-        self.keys(("bandwidth",), given, ("total", "most", "dimensions"))
-        if "total" in given and "most" in given:
-            self.source.fault(("bandwidth",), "has both a total and a most", "one of them")
-        key = "total" if "total" in given else "most"
-        if key not in given:
-            return None, False
-        path: Path_ = ("bandwidth", key) if isinstance(raw, dict) else ("bandwidth",)
-        return self.quantity(path, given[key], "B/s"), key == "most"
-
     def ranges(self) -> tuple[BandwidthRange, ...]:
-        raw = self.values.get("bandwidth")
-        listed = raw.get("dimensions", []) if isinstance(raw, dict) else []
-        if not isinstance(listed, list):
-            self.source.fault(
-                ("bandwidth", "dimensions"),
-                f"{listed!r} is not a list",
-                "a bandwidth or {least, most} a dimension",
-            )
-            return ()
+        """The bandwidths of the dimensions: a range, or a single value."""
         found = []
-        for index, each in enumerate(listed):
+        for index, each in enumerate(self.spec.bandwidth.dimensions):
             path: Path_ = ("bandwidth", "dimensions", index)
             if isinstance(each, dict):
-                self.keys(path, each, ("least", "most"))
-                found.append(self.range(path, each))
+                some = declared.read(BandwidthRange, self.source, path, each)
+                found.append(some or BandwidthRange())
             else:
-                value = self.quantity(path, each, "B/s")
-                found.append(BandwidthRange(value or 0.0, value))
+                value = declared.read_value(Amount, self.source, path, each, 0.0)
+                found.append(BandwidthRange(value, value))
         return tuple(found)
 
     def written(
         self, costs: CostTable | None, order: Sequence[str]
     ) -> tuple[constraints.Written, ...]:
-        raw = self.values.get("constraints", [])
-        if not isinstance(raw, list):
-            self.source.fault(("constraints",), f"{raw!r} is not a list", constraints.HELP)
-            return ()
         known = {each.name for each in costs.technologies} if costs else set(order)
         found: list[constraints.Written] = []
-        for index, text in enumerate(raw):
+        for index, text in enumerate(self.spec.constraints):
             try:
                 if not isinstance(text, str):
                     raise constraints.ConstraintError("it is not text")
@@ -504,74 +461,40 @@ class _Reader:
                 self.source.fault(("constraints", index), f"{text!r}: {error}", constraints.HELP)
         return tuple(found)
 
-    def objective(
-        self, costs: CostTable | None, total: float | None, written: Sequence[constraints.Written]
-    ) -> str:
-        value = str(self.values.get("objective", "step_time"))
-        if value not in OBJECTIVES:
-            self.source.fault(("objective",), f"unknown objective {value!r}", ", ".join(OBJECTIVES))
-        elif value != "step_time" and costs is None and "cost" not in self.values:
+    def check_objective(
+        self, costs: CostTable | None, written: Sequence[constraints.Written]
+    ) -> None:
+        """Refuses an objective without the prices or limits that it needs."""
+        spec, value = self.spec, self.spec.objective
+        if value != "step_time" and costs is None and spec.cost is None:
             self.source.fault(
                 ("objective",),
                 f"{value} needs prices",
                 f"cost: {' or '.join(cost_file.tables())}, or a table",
             )
-        bounded = total is not None or bool(written) or "technologies" in self.values
-        raw = self.values.get("bandwidth")
-        if (
-            value in ("step_time", "pareto")
-            and not bounded
-            and not (isinstance(raw, dict) and raw.get("dimensions"))
-        ):
+        raw = self.source.values.get("bandwidth")
+        if isinstance(raw, dict) and {"total", "most"} <= raw.keys():
+            self.source.fault(("bandwidth",), "has both a total and a most", "one of them")
+        if any("bandwidth" in each.place for each in self.source.problems):
+            return
+        total = spec.bandwidth.total or spec.bandwidth.most
+        bounded = total is not None or bool(written) or spec.technologies is not None
+        if value in ("step_time", "pareto") and not bounded and not spec.bandwidth.dimensions:
             self.source.fault(
                 ("bandwidth",),
                 "is missing: without a limit, more bandwidth is always better",
                 "300 GB/s for each NPU",
             )
-        if (
-            value == "performance_per_cost"
-            and (total is None or (isinstance(raw, dict) and "most" in raw))
-            and not written
-        ):
+        if value == "performance_per_cost" and spec.bandwidth.total is None and not written:
             self.source.fault(
                 ("bandwidth",),
                 f"has no fixed total: {_NO_TOTAL}",
                 "total: 300 GB/s, or constraints",
             )
-        return value
-
-    def paper(self) -> bool:
-        """Whether the model of a step is the paper's."""
-        value = self.values.get("model", "full")
-        if value not in ("full", "paper"):
-            self.source.fault(
-                ("model",),
-                f"unknown model of a step {value!r}",
-                "full, or paper: without latencies and chunks",
-            )
-        return bool(value == "paper")
-
-    def backends(self) -> tuple[str, ...]:
-        raw = self.values.get("backends", [backends.DEFAULT])
-        listed = raw if isinstance(raw, list) else [raw]
-        for each in listed:
-            if not backends.is_known(each):
-                allowed = ", ".join(backends.NAMES)
-                self.source.fault(("backends",), f"unknown backend {each!r}", allowed)
-        return tuple(map(str, listed))
-
-    def sweep(self) -> tuple[float, ...]:
-        raw = self.values.get("sweep", [])
-        listed = raw if isinstance(raw, list) else [raw]
-        values = [self.quantity(("sweep", index), each, "B/s") for index, each in enumerate(listed)]
-        found = [each for each in values if each]
-        if any(b <= a for a, b in pairwise(found)):
-            self.source.fault(("sweep",), "does not ascend", "bandwidths from small to large")
-        return tuple(found)
 
     def bounded_workloads(self) -> bool:
         """Whether some workload has a time bound of its own."""
-        raw = self.values.get("workloads")
+        raw = self.spec.workloads
         return isinstance(raw, list) and any(
             isinstance(each, dict) and "time_bound" in each for each in raw
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from ..declared import Amount
 from ..estimate.terms import Job
 from ..estimate.topology import Space, Topology
 from .constraints import Written
 from .cost import CostTable
 from .memory_cost import PoolParts
 
-OBJECTIVES = ("step_time", "performance_per_cost", "cost", "pareto")
+Objective = Literal["step_time", "performance_per_cost", "cost", "pareto"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +30,8 @@ class ParallelismChoice:
 class BandwidthRange:
     """Range of an NPU's bandwidth in a dimension, bytes a second."""
 
-    least: float = 0.0
-    most: float | None = None
+    least: Amount = 0.0
+    most: Amount | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ class Task:
     caps: Mapping[str, BandwidthRange]
     """Range of each technology."""
     written: tuple[Written, ...]
-    objective: str
+    objective: Objective
     costs: CostTable | None
     order: tuple[str, ...]
     """Technologies, innermost first; empty for the table's own order."""
