@@ -11,6 +11,9 @@ import pytest
 import yaml
 from plain_english import PHRASES, Text, opening, phrase
 
+# The texts are read once.
+pytestmark = pytest.mark.xdist_group("plain_english")
+
 ALLOWED = {
     "beside",  # an old key of platform files
     "so many proposals in a row",
