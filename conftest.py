@@ -64,8 +64,11 @@ def trainings() -> Iterator[Copies]:
 
 
 @pytest.fixture
-def armillary(commands: Copies, tmp_path: Path) -> Armillary:
-    """Runs the command line in a process of its own, in an empty directory, 100 columns wide."""
+def armillary(request: pytest.FixtureRequest, tmp_path: Path) -> Armillary:
+    """Runs the command line in a process of its own, in an empty directory, 100 columns wide. In
+    tests of the trainer, PyTorch is loaded."""
+    trainer = "train" in request.path.relative_to(ROOT).parts
+    commands: Copies = request.getfixturevalue("trainings" if trainer else "commands")
 
     def call(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         whole = {**os.environ, "COLUMNS": "100", **environment}

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from command_copies import Copies
+from conftest import Armillary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_criteo import ROWS, line, plainly, written
@@ -41,9 +43,10 @@ from armillary_train.data.samples import START, Position, Samples, share
 CRITEO = criteo().with_rows(ROWS, "")
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "armillary.cli", "ingest", *arguments]
-    return subprocess.run(run, capture_output=True, text=True, check=False, timeout=60)
+@pytest.fixture
+def command(armillary: Armillary) -> Armillary:
+    """Runs `armillary ingest`."""
+    return partial(armillary, "ingest")
 
 
 def made(paths: list[Path], folder: Path, recipe: Recipe = CRITEO, threads: int = 2) -> Ingested:
@@ -295,7 +298,7 @@ def test_a_dataset_must_fit_the_model(tmp_path: Path) -> None:
         open_dataset(tmp_path / "data", (4, *ROWS[1:]), 13)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(command: Armillary, tmp_path: Path) -> None:
     path = written(tmp_path / "train.txt", range(700))
     out = tmp_path / "data"
     run = command(str(path), "-o", str(out), "--model", "dlrm-criteo-kaggle", "--json", "-")
@@ -314,7 +317,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert content(out) == before
 
 
-def test_a_wrong_line_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_wrong_line_leaves_nothing_behind(command: Armillary, tmp_path: Path) -> None:
     lines = [line(number) for number in range(50)]
     lines[33] = lines[33].rpartition("\t")[0] + "\txyz"
     path = tmp_path / "train.txt"
@@ -326,54 +329,39 @@ def test_a_wrong_line_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["train.txt"]
 
 
-def _small_files() -> None:
-    """Writing beyond 20 KB fails, as on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_a_disk_that_is_full(tmp_path: Path, shuffle: bool) -> None:
+def test_a_disk_that_is_full(trainings: Copies, tmp_path: Path, shuffle: bool) -> None:
+    """Writing beyond 20 KB fails, as on a full disk."""
     path = written(tmp_path / "train.txt", range(700))
     recipe = tmp_path / "recipe.yml"
     recipe.write_text("shuffle: {seed: 1, memory: 1 MiB}\n" if shuffle else "held_out: {days: 1}\n")
     out = tmp_path / "data"
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "armillary.cli",
-            "ingest",
-            str(path),
-            "-o",
-            str(out),
-            "--recipe",
-            str(recipe),
-        ],
-        capture_output=True,
-        text=True,
-        preexec_fn=_small_files,
-        check=False,
-        timeout=60,
+    run = trainings.run(
+        ["ingest", str(path), "-o", str(out), "--recipe", str(recipe)],
+        tmp_path,
+        os.environ,
+        limits={resource.RLIMIT_FSIZE: 20_000},
     )
     assert run.returncode == 2, run.stderr
     assert "can't be written: File too large" in run.stderr
     assert not out.exists()
 
 
-def test_a_killed_run_is_never_taken_for_data(tmp_path: Path) -> None:
+def test_a_killed_run_is_never_taken_for_data(
+    command: Armillary, trainings: Copies, tmp_path: Path
+) -> None:
     """What it left is removed by the next one, which has the bytes of a run that was not killed."""
     path = written(tmp_path / "train.txt", range(300))
-    path.write_bytes(path.read_bytes() * 200)
+    path.write_bytes(path.read_bytes() * 100)
     recipe = tmp_path / "recipe.yml"
     recipe.write_text("samples_per_file: 2000\n")
     out, whole = tmp_path / "data", tmp_path / "whole"
     arguments = [str(path), "--recipe", str(recipe), "--threads", "1", "-o"]
-    run = subprocess.Popen([sys.executable, "-m", "armillary.cli", "ingest", *arguments, str(out)])
+    run = trainings.start(["ingest", *arguments, str(out)], tmp_path, os.environ)
     while run.poll() is None and not list(out.glob("train-00002*")):
         time.sleep(0.002)
-    run.kill()
-    run.wait()
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
     left = content(out)
     assert left and "manifest.json" not in left
     with pytest.raises(InputError, match=r"manifest.json: can't be read"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import Armillary
 
 from armillary import old_words
 from armillary.errors import InputError
@@ -54,14 +53,10 @@ def test_an_old_keyword_next_to_another_value_is_refused() -> None:
         ("bench", ["--batch", "0"], "0 is out of range in: --global-batch"),
     ],
 )
-def test_an_old_option_is_read_as_the_new_one(verb: str, old: list[str], new: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "armillary.cli", verb, "dlrm-small", *old],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def test_an_old_option_is_read_as_the_new_one(
+    verb: str, old: list[str], new: str, armillary: Armillary
+) -> None:
+    run = armillary(verb, "dlrm-small", *old)
     assert run.returncode == 2
     assert new in " ".join(run.stderr.split())
     assert f"warning: {old[0].partition('=')[0]} is now called" in run.stderr
