@@ -17,21 +17,18 @@ from typing import TYPE_CHECKING
 
 from . import _late, _moved
 from ._core import version as _version
-
-# Functions with the names of their packages: imported now, or the packages would take the names.
-from .design import design
 from .errors import ArmillaryError, InputError, Problem, StalledError
-from .plan import plan
-from .sweep import sweep
-from .traffic import traffic
 
 if TYPE_CHECKING:
     from . import platform, workload
     from .api import collective, compare, ladder, simulate
+    from .design import design
     from .network import Network
+    from .plan import plan
     from .platform import Platform
     from .result import Result
-    from .sweep import Sweep
+    from .sweep import Sweep, sweep
+    from .traffic import traffic
     from .workload import Workload, load
 
 __version__ = _version()
@@ -40,18 +37,23 @@ _moved.serve()
 _HOMES = {
     "collective": "api",
     "compare": "api",
+    "design": "design.run",
     "ladder": "api",
+    "load": "workload.source",
     "Network": "network",
-    "simulate": "api",
-    "Sweep": "sweep.results",
-    "platform": "platform",
+    "plan": "plan.run",
+    "platform": "",
     "Platform": "platform",
     "Result": "result",
-    "workload": "workload",
-    "Workload": "workload",
-    "load": "workload",
+    "simulate": "api",
+    "sweep": "sweep.run",
+    "Sweep": "sweep.results",
+    "traffic": "traffic.run",
+    "workload": "",
+    "Workload": "workload.workload",
 }
-"""Names that are loaded when they are first used, and the modules they are in."""
+"""Names that are loaded when they are first used, and the modules they are in. Functions have the
+names of their packages."""
 
 __all__ = [
     "ArmillaryError",

@@ -230,7 +230,8 @@ def ladder(
 
     Raises `InputError` for an unknown network, for one that is there twice, and for a run that
     fails, `ExplanationInterrupted` for a Ctrl-C after the first run."""
-    from .explain import LADDER, ExplanationInterrupted, Ladder, ladder_page, rungs, warnings_of
+    from .explain import LADDER, ExplanationInterrupted, Ladder, rungs, warnings_of
+    from .explain.backend_comparison import page as ladder_page
     from .explain.backend_differences import Run, trials
 
     if not networks or len(set(networks)) < len(networks):

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -103,8 +101,10 @@ class KeptRuns:
 
     def run(self, identity: _Identity, run: Callable[[], _core.Outcome]) -> Outcome:
         """Result of the run of this identity: as kept, or now."""
+        from hashlib import sha256
+
         text = json.dumps({**identity, "program": _program()}, sort_keys=True)
-        key = hashlib.sha256(text.encode()).hexdigest()
+        key = sha256(text.encode()).hexdigest()
         if key not in self.known:
             found = run()
             self.known[key] = KeptOutcome.of(found)
@@ -161,6 +161,9 @@ def outcome(identity: Callable[[], _Identity], run: Callable[[], _core.Outcome])
 
 def digest(workload: _core.Workload) -> str:
     """A digest of what the ranks do."""
+    import hashlib
+    import tempfile
+
     found = hashlib.sha256()
     with tempfile.TemporaryDirectory() as folder:
         workload.write(folder, False)

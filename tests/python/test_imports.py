@@ -31,12 +31,13 @@ ALLOWED: dict[str, set[str]] = {
     "nccl": {"errors", "units"},
     "sizes": {"errors", "nccl", "units"},
     "option_fields": {"errors", "old_words"},
-    "platform": {"_core", "documents", "errors", "units"},
+    "platform": {"_core", "_late", "documents", "errors", "units"},
     "wiring": {"documents", "errors", "units"},
     "kept_runs": {"_core", "documents"},
     "model": {"old_words", "declared", "documents", "errors", "files", "schema", "units"},
     "workload": {
         "_core",
+        "_late",
         "declared",
         "documents",
         "errors",
@@ -49,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
         "sizes",
         "units",
     },
-    "calibrate": {"_core", "documents", "errors", "nccl", "platform", "units"},
+    "calibrate": {"_core", "_late", "documents", "errors", "nccl", "platform", "units"},
     "network": {"_core", "errors", "platform", "units"},
     "traffic": {"_core", "_late", "backends", "documents", "errors", "platform", "units"},
     "report": {
@@ -70,6 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     "run_warnings": {"schema"},
     "estimate": {"_core", "blocks", "errors", "platform", "schema", "units", "workload"},
     "explain": {
+        "_late",
         "estimate",
         "option_fields",
         "blocks",
@@ -381,3 +383,72 @@ def test_the_list_of_verbs_loads_none() -> None:
     assert not loaded & {*HEAVY, *(f"armillary.{room}" for room in WORKING)}
     cli = {name.rpartition(".")[2] for name in loaded if name.startswith("armillary.cli.")}
     assert cli == {"app", "groups", "houses", "output"}
+
+
+TEXT = """DATA
+1
+layer -1 1000 ALLREDUCE 1024 1000 ALLREDUCE 1024 1000 ALLREDUCE 1024 100
+"""
+PLATFORM = """topology: Ring(4)
+links:
+  - {bandwidth: 100 GB/s, latency: 500 ns}
+"""
+GENERATORS = {
+    f"armillary.workload.{name}"
+    for name in (
+        "cnn",
+        "dlrm",
+        "families",
+        "layerwise",
+        "moe",
+        "parallelism",
+        "plan",
+        "transformer",
+    )
+}
+"""What makes workloads of models."""
+ADVICE = {f"armillary.explain.{name}" for name in ("compare", "whatif", "workload_changes", "why")}
+PAGES = {f"armillary.report.{name}" for name in ("chart", "markup", "page", "run_page")}
+COMPUTING = HEAVY - {"msgspec", "rich"}
+"""Libraries that a run of files does not need: `msgspec` reads summaries, `rich` prints."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["run", "TEXT", "-p", "PLATFORM"], GENERATORS | ADVICE | PAGES),
+        (["check", "TEXT", "-p", "PLATFORM"], GENERATORS | ADVICE | PAGES | {"rich"}),
+        (["convert", "TEXT", "-p", "PLATFORM", "-o", "OUT"], GENERATORS | ADVICE | PAGES),
+        (["collective", "all_reduce", "-p", "PLATFORM"], GENERATORS | ADVICE | PAGES),
+        (["platform", "list"], {"armillary.api", "armillary.workload"} | PAGES),
+        (["platform", "show", "PLATFORM"], {"armillary.api", "armillary.workload", "rich"} | PAGES),
+        (["network", "-p", "PLATFORM"], {"armillary.api", "armillary.workload", "rich"} | PAGES),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_verb_loads_what_its_work_needs(
+    arguments: list[str], absent: set[str], tmp_path: Path
+) -> None:
+    """A workload of a file needs no generator, a result in a terminal no page, a run without its
+    explanation no advice."""
+    (tmp_path / "layers.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "ring.yml").write_text(PLATFORM, encoding="utf-8")
+    places = {"TEXT": "layers.txt", "PLATFORM": "ring.yml", "OUT": "made"}
+    run = subprocess.run(
+        [sys.executable, "-c", LOADED, *(places.get(each, each) for each in arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+    )
+    found = set(run.stderr.split())
+    assert f"armillary.cli.{arguments[0]}" in found
+    assert not found & (absent | COMPUTING)
+
+
+def test_measurements_are_read_without_numpy() -> None:
+    """`armillary calibrate` refuses a file before it loads what fits."""
+    code = "import sys, armillary.calibrate as c; c.read, c.read_kernels; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(run.stdout.split()) & {"numpy", "armillary.calibrate.fit"}

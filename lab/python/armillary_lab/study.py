@@ -152,8 +152,6 @@ class StudyRow:
 class Study:
     """A table or figure that can be rerun."""
 
-    title: str
-    source: str
     setup: str
     """Setup of the runs, and the assumptions, in a few sentences."""
     rows: Callable[[Sequence[str]], list[StudyRow]]
@@ -162,9 +160,11 @@ class Study:
     """The figure of the paper, from the rows; without it reference and ours side by side, a chart
     for each unit."""
     name: str = ""
-    """Name on the command line; `studies.STUDIES` says it."""
+    """Name on the command line; `studies.STUDIES` says it, and what is below."""
     code: str = ""
     """Code of the study in the list of targets, an alias of the name."""
+    title: str = ""
+    source: str = ""
 
     def _repr_html_(self) -> str:
         """Summary in a notebook: the study and where its numbers are printed, without running

@@ -131,3 +131,14 @@ def test_ctrl_c_while_it_starts(seconds: float, tmp_path: Path) -> None:
         _, said = run.communicate(timeout=60)
     assert run.returncode == 130
     assert said == "\ninterrupted; no file was written\n"
+
+
+def test_the_list_loads_no_study() -> None:
+    """Titles and sources are in the list itself, so that it takes no longer than a help."""
+    main = "from armillary.cli import app; app.main(['study'])"
+    code = f"import sys; {main}; print(*sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = set(run.stderr.split())
+    assert "armillary_lab.studies" in found
+    assert not any(name.startswith("armillary_lab.studies.") for name in found)
+    assert not found & {"numpy", "torch", "yaml", "armillary.api", "armillary.workload"}

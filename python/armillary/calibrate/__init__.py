@@ -6,15 +6,20 @@ Not here: the models (`crates/lowering/src/library`, `crates/device/src/compute`
 
 from __future__ import annotations
 
-from .bench_file import BenchFile, read_bench
-from .case import Case
-from .corrections import Correction
-from .effect import Curve, curves
-from .fit import Fit, FittedParameter, Residual, calibrate, fit
-from .kernel_tables import Kernel, KernelTable, read_kernels
-from .kernels import KernelFit, KernelResidual, calibrate_kernels
-from .links import LinkFit, calibrate_links
-from .logs import Log, MeasuredTable, read
+from typing import TYPE_CHECKING
+
+from .. import _late
+
+if TYPE_CHECKING:
+    from .bench_file import BenchFile, read_bench
+    from .case import Case
+    from .corrections import Correction
+    from .effect import Curve, curves
+    from .fit import Fit, FittedParameter, Residual, calibrate, fit
+    from .kernel_tables import Kernel, KernelTable, read_kernels
+    from .kernels import KernelFit, KernelResidual, calibrate_kernels
+    from .links import LinkFit, calibrate_links
+    from .logs import Log, MeasuredTable, read
 
 __all__ = [
     "BenchFile",
@@ -40,3 +45,17 @@ __all__ = [
     "read_bench",
     "read_kernels",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("BenchFile", "read_bench"), "bench_file"),
+    "Case": "case",
+    "Correction": "corrections",
+    **dict.fromkeys(("Curve", "curves"), "effect"),
+    **dict.fromkeys(("Fit", "FittedParameter", "Residual", "calibrate", "fit"), "fit"),
+    **dict.fromkeys(("Kernel", "KernelTable", "read_kernels"), "kernel_tables"),
+    **dict.fromkeys(("KernelFit", "KernelResidual", "calibrate_kernels"), "kernels"),
+    **dict.fromkeys(("LinkFit", "calibrate_links"), "links"),
+    **dict.fromkeys(("Log", "MeasuredTable", "read"), "logs"),
+}
+
+__getattr__ = _late.attributes(__name__, _HOMES)

@@ -107,12 +107,14 @@ def source(
     """The workload of that name, or the one that the model of that name becomes with `options`."""
     from ..workload import is_model, load
     from ..workload.workload import is_text
+
+    is_text_with_options = bool(options) and is_text(name)
+    if not is_text_with_options and not is_model(name):
+        return load(name, platform, groups, passes, **options)
     from . import parsing
 
-    if is_text(name) and options:
+    if is_text_with_options:
         return load(name, platform, groups, passes, **parsing.text_options(name, options))
-    if not is_model(name):
-        return load(name, platform, groups, passes, **options)
     return load(name, None, groups, passes, **parsing.options(name, options))
 
 
@@ -146,9 +148,12 @@ def on(
 def chosen(name: str, options: Options) -> dict[str, object]:
     """The options as the family of the model `name` takes them; none for a workload."""
     from ..workload import is_model
+
+    if not is_model(name):
+        return {}
     from . import parsing
 
-    return parsing.options(name, options) if is_model(name) else {}
+    return parsing.options(name, options)
 
 
 def title(name: str, options: Options) -> str:

@@ -85,7 +85,7 @@ def _topology(fabric: dict[str, Any]) -> str:
 def _show_list(rows: list[tuple[str, int, str, str, str]]) -> None:
     from ..blocks import BLOCKS
     from ..report import words
-    from ..report.page import Table
+    from ..report.parts import Table
 
     cells = []
     for name, npus, topology, _, measured in rows:

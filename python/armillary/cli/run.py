@@ -142,13 +142,20 @@ def run(workload: WorkloadName, options: models.Options, each: RunOptions) -> No
 
 def _show(result: Result, title: str, verdict: str) -> None:
     from ..explain import step_interval
-    from ..report import breakdown, outside, reading, roofline, summary
+    from ..report import breakdown, reading, summary
 
     asked = reading.asked(result.report)["workload"]
     bound = result.report["roofline"]
-    lines = [*summary.rates(result.rates), roofline.line(bound) if bound else None]
+    lines: list[str | None] = [*summary.rates(result.rates)]
+    if bound:
+        from ..report import roofline
+
+        lines.append(roofline.line(bound))
     lines += [step_interval.sentence(result.report), verdict, summary.host(asked.get("summary"))]
-    lines += outside.lines(result.report)
+    if result.report["outside"]:
+        from ..report import outside
+
+        lines += outside.lines(result.report)
     breakdown.show(result.report, title, output.console(), [line for line in lines if line])
 
 

@@ -6,12 +6,16 @@ simulating (`api`)."""
 
 from __future__ import annotations
 
-from .backend_comparison import LADDER, Ladder, rungs
-from .backend_comparison import page as ladder_page
-from .compare import compare, warnings_of
-from .explanation import Comparison, Explanation, ExplanationInterrupted
-from .verdict import Verdict
-from .why import explain
+from typing import TYPE_CHECKING
+
+from .. import _late
+
+if TYPE_CHECKING:
+    from .backend_comparison import LADDER, Ladder, rungs
+    from .compare import compare, warnings_of
+    from .explanation import Comparison, Explanation, ExplanationInterrupted
+    from .verdict import Verdict
+    from .why import explain
 
 __all__ = [
     "LADDER",
@@ -22,7 +26,16 @@ __all__ = [
     "Verdict",
     "compare",
     "explain",
-    "ladder_page",
     "rungs",
     "warnings_of",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("LADDER", "Ladder", "rungs"), "backend_comparison"),
+    **dict.fromkeys(("Comparison", "Explanation", "ExplanationInterrupted"), "explanation"),
+    **dict.fromkeys(("compare", "warnings_of"), "compare"),
+    "Verdict": "verdict",
+    "explain": "why",
+}
+
+__getattr__ = _late.attributes(__name__, _HOMES)

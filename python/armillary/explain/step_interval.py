@@ -5,20 +5,25 @@ their residuals come from (`armillary_lab.fit.steps_of_unseen_sources`)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import uncertainty
 from ..report.quantity import time
 from ..schema import Report
 from ..step_parts import PARTS
-from ..uncertainty import Interval, steps
+
+if TYPE_CHECKING:
+    from ..uncertainty import Interval
 
 
 def interval(report: Report) -> Interval | None:
     """The interval of a language model's step. `None` for other workloads: no fit left their steps
     out."""
     config: Any = report["config"]
-    summary = config["workload"].get("summary") or {}
+    summary = config["workload"].get("summary")
+    if not summary:
+        return None
+    from ..uncertainty import steps
+
     model = config["workload"].get("model") or {}
     options = model.get("options") or {}
     return steps.interval(
@@ -85,4 +90,6 @@ def indistinct(a: Report, b: Report) -> bool:
     before, after = a["step_time_ns"], b["step_time_ns"]
     if first is None or second is None or not before or not after:
         return False
-    return uncertainty.indistinct(after / before, first.factors, second.factors)
+    from ..uncertainty import indistinct as overlap
+
+    return overlap(after / before, first.factors, second.factors)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..estimate.report_detail import detail
 from ..repeat import Again, Unrepeatable
@@ -18,8 +18,10 @@ from ..report.plain_names import words
 from ..report.quantity import share, size
 from ..schema import PathOperation, Report
 from ..step_parts import PARTS
-from . import changes, whatif, workload_changes
 from .rows import unsaid
+
+if TYPE_CHECKING:
+    from . import changes, whatif
 
 _BOUND = 0.5
 """Share from which something bounds the step, and does not only take most of it."""
@@ -69,6 +71,8 @@ def verdict(
         or unsaid(report)
     ):
         return of(report, None)
+    from . import whatif
+
     found = whatif.run(report, again, _wanted(report), progress=progress)
     if found.stop is not None:
         raise found.stop
@@ -77,6 +81,8 @@ def verdict(
 
 def _wanted(report: Report) -> list[changes.Change]:
     """The changes to try: up to half of them of the workload, the others of the platform."""
+    from . import changes, workload_changes
+
     most = _runs(report)
     options = workload_changes.likeliest(report, most // 2)
     return [*options, *changes.likeliest(report, most - len(options))]
@@ -114,6 +120,8 @@ def _has_detail(report: Report) -> bool:
 
 def _runs(report: Report) -> int:
     """How many changes are tried: fewer of runs that take long."""
+    from . import workload_changes
+
     amount = workload_changes.simulated(report)
     return next((runs for most, runs in _RUNS if amount <= most), _FEWEST)
 
@@ -237,7 +245,7 @@ def _helps(report: Report, found: whatif.WhatIf | None, best: whatif.Effect | No
 
 
 def _option_helps(report: Report, found: whatif.WhatIf, best: whatif.Effect) -> str:
-    label, said = best.change.named, whatif.said(best, report["step_time_ns"])
+    label, said = best.change.named, _said(report, best)
     if best.change.mends:
         return f"with {label} it would fit: {said}"
     most = all(_gain(report, each) <= _gain(report, best) for each in found.effects)
@@ -262,4 +270,6 @@ def _short(report: Report, effect: whatif.Effect) -> str:
 
 
 def _said(report: Report, effect: whatif.Effect) -> str:
+    from . import whatif
+
     return whatif.said(effect, report["step_time_ns"])

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 from .. import documents, old_words
 from ..errors import InputError, Problem
-from .huggingface import is_huggingface, translate
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
 """Folder of the presets."""
@@ -57,6 +56,11 @@ class Model:
         return Problem(self.file or self.name, line + place, message, help_)
 
 
+def is_huggingface(values: Mapping[str, Any]) -> bool:
+    """Whether a mapping looks like a Hugging Face model configuration."""
+    return "model_type" in values or "architectures" in values
+
+
 def models() -> list[str]:
     """Names of the models that come with Armillary, in order."""
     return sorted(path.stem for path in MODELS.glob("*.yml"))
@@ -84,6 +88,8 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
     shown = path.name if path.parent == MODELS else str(path)
     values, lines = _json(text, shown) if path.suffix == ".json" else _yaml(text, shown)
     if is_huggingface(values):
+        from .huggingface import translate
+
         stem = path.parent.name if path.name == "config.json" else path.stem
         found, notes, problems = translate(values, shown)
         if problems:

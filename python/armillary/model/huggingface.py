@@ -32,11 +32,6 @@ _OTHER_NAMES = {"kimi_k2": ("deepseekv3",)}
 """Classes whose names are not like their `model_type`."""
 
 
-def is_huggingface(values: Mapping[str, Any]) -> bool:
-    """Whether a mapping looks like a Hugging Face model configuration."""
-    return "model_type" in values or "architectures" in values
-
-
 def translate(
     values: Mapping[str, Any], file: str
 ) -> tuple[dict[str, Any], list[str], list[Problem]]:

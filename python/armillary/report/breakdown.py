@@ -17,7 +17,7 @@ from ..schema import Class, Report
 from ..step_parts import PARTS, PartDeclaration
 from ..units import counted
 from ..workload.summary import spans
-from . import bars, flits, packets
+from . import bars
 from .quantity import bandwidth, number, share, size, time
 from .terminal import emit, natural_width
 
@@ -256,10 +256,16 @@ def _links(report: Report, console: Console) -> Iterator[RenderableType]:
 
 
 def _packets(report: Report) -> Iterator[RenderableType]:
-    for title, found in (("Packets", packets.lines(report)), ("Flits", flits.lines(report))):
-        if found:
-            yield from _heading(title)
-            yield from (Text(f"  {line}") for line in found)
+    if report.get("packets"):
+        from . import packets
+
+        yield from _heading("Packets")
+        yield from (Text(f"  {line}") for line in packets.lines(report))
+    if report.get("flits"):
+        from . import flits
+
+        yield from _heading("Flits")
+        yield from (Text(f"  {line}") for line in flits.lines(report))
 
 
 def _link_name(name: str, narrow: bool) -> str:

@@ -6,7 +6,6 @@ CSV. Not here: what a chart shows (`run_page.py` and whoever makes one) and the 
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import re
@@ -282,6 +281,8 @@ def _height(spec: Row, records: Sequence[Row]) -> dict[str, int]:
 def to_csv(records: Sequence[Row]) -> str:
     """Records as CSV with a head line, columns in order of their first appearance; lists as they
     print."""
+    import csv
+
     columns = list(dict.fromkeys(key for record in records for key in record))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")

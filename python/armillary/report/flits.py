@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..schema import FlitClass, FlitLink, Flits, Report
-from .page import Part, Table
+from .parts import Part, Table
 from .quantity import number, share, time
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..schema import Outside, Report
 from ..units import GB, counted
-from .chart import PALETTE, Chart
-from .page import Table
+from .parts import Table
 from .quantity import number, size, time
-from .run_time import bins
-from .run_time import lines as chart_lines
 from .scale import Scale
+
+if TYPE_CHECKING:
+    from .chart import Chart
 
 Kind = Literal["weights", "gradients", "optimizer", "tables", "spilled", "other"]
 
@@ -49,15 +49,19 @@ def table(report: Report) -> Table | None:
 
 def over_time(report: Report, scale: Scale) -> Chart | None:
     """The bytes in the fullest memory of each kind, where they change."""
+    from . import chart, run_time
+
     detail = report["detail"]
     rows = [row for row in detail["outside"] if len(set(row["bytes"])) > 1] if detail else []
     if not detail or not rows:
         return None
     there = {row["name"]: [each / GB for each in row["bytes"]] for row in rows}
-    colours: dict[str, object] = {"domain": list(there), "range": PALETTE}
-    spec = chart_lines(report, scale, list(there), colours, "GB outside", share_axis=False)
-    table = list(bins(report, detail["bin_ns"], there))
-    return Chart("outside_over_time", "Memory outside of the NPUs over time", table, spec, _TIMES)
+    colours: dict[str, object] = {"domain": list(there), "range": chart.PALETTE}
+    spec = run_time.lines(report, scale, list(there), colours, "GB outside", share_axis=False)
+    table = list(run_time.bins(report, detail["bin_ns"], there))
+    return chart.Chart(
+        "outside_over_time", "Memory outside of the NPUs over time", table, spec, _TIMES
+    )
 
 
 _TIMES = (

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ..schema import Packets, Report
 from ..units import counted
-from .page import Part, Table
+from .parts import Part, Table
 from .quantity import bandwidth, number, share, size, time
 
 TOTALS: dict[str, tuple[str, Callable[[Any], str]]] = {

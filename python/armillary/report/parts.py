@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .chart import Chart
+if TYPE_CHECKING:
+    from .chart import Chart
 
 Place = Literal["page", "terminal"]
 Kind = Literal["label", "words", "number"]
@@ -91,7 +92,7 @@ class Drawing:
         return vl_convert.svg_to_png(self.drawn, scale=scale)
 
 
-Part = Chart | Drawing | Table | str
+Part: TypeAlias = "Chart | Drawing | Table | str"
 """A part of a section; a text is a paragraph."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..schema import Detail, Report
-from .page import Table
+from .parts import Table
 from .quantity import number, share, time
 
 _ALIKE = 0.01

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from statistics import median
 
 from ..units import GB, PPM, PS_PER_NS, TIMES
 from .scale import Scale
@@ -117,6 +116,8 @@ def _wanted(
     if not found:
         return None
     values = [abs(cell.value) for cell in found]
+    from statistics import median
+
     most = min(max(values), median(values) / _FAR)
     if page is not None and most >= _VISIBLE * page.ns:
         return None if units == {page.unit} else (page.ns, page.unit)

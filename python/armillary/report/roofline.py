@@ -6,7 +6,7 @@ Here: what is shown of a report's `roofline`. Not here: how it is found
 from __future__ import annotations
 
 from ..schema import Roofline
-from .page import Section, Table
+from .parts import Section, Table
 from .quantity import rate, share, time
 
 _PARTS = {

@@ -4,13 +4,17 @@ keeps."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..units import counted
 from ..workload import RankClass, Summary, Workload
 from ..workload.summary import spans
-from .page import Fact, Page, Section, Table
+from .parts import Fact, Section, Table
 from .quantity import number, operations, rate, share, size
 from .rates import Rates
+
+if TYPE_CHECKING:
+    from .page import Page
 
 _CLASSES = 16
 _MEMORY = "Operations of a rank in a step, and its peak memory"
@@ -48,6 +52,8 @@ def host(found: Summary | None) -> str | None:
 
 def page(summary: Summary, workload: Workload) -> Page:
     """The page of a summary; its volumes only where a rank hands anything to collectives."""
+    from .page import Page
+
     sections = [Section(_MEMORY, [_memory(summary.classes)])]
     if any(item.volumes for item in summary.classes):
         sections.append(Section(_VOLUMES, [_volumes(summary.classes)]))

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from .page import Page, Section, Table
+from .parts import Section, Table
 from .plain_names import Named
 from .terminal import Terminal, emit
+
+if TYPE_CHECKING:
+    from .page import Page
 
 _WIDTH = 100
 

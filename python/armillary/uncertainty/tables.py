@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from .interval import Intervals
@@ -18,6 +17,8 @@ DIGITS = 3
 """Decimals of a residual: 0.1 %. Intervals are calibrated with residuals that are rounded to them,
 since an interval ends at single measurements."""
 _FACTOR_DIGITS = 6
+DATA = Path(__file__).resolve().parent / "data"
+"""Folder of the tables."""
 
 
 @cache
@@ -25,7 +26,7 @@ def of(kind: str) -> Intervals:
     """The intervals of a kind of prediction: `collectives`, `steps`, or `hardware` (steps
     on hardware that no fit has seen). Without a table of that kind
     they are unbounded."""
-    file = resources.files(__package__).joinpath("data", f"{kind}.json")
+    file = DATA / f"{kind}.json"
     if not file.is_file():
         return Intervals((), {})
     found = json.loads(file.read_text(encoding="utf-8"))

@@ -1,16 +1,36 @@
-"""Workloads: what the ranks do."""
+"""Workloads: what the ranks do.
 
-from ..model.files import Model, load_model, models
-from .cnn import cnn
-from .dlrm import dlrm
-from .families import build, needed_memory
-from .layerwise import layerwise
-from .moe import moe
-from .program import Program
-from .source import is_model, load
-from .summary import Memory, RankClass, Summary, Volume
-from .transformer import footprints, transformer
-from .workload import Workload
+The generators are loaded with the first model: a workload of a file needs none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import _late
+
+if TYPE_CHECKING:
+    from ..model.files import Model, load_model, models
+    from .cnn import cnn
+    from .dlrm import dlrm
+    from .families import build, needed_memory
+    from .layerwise import layerwise
+    from .moe import moe
+    from .program import Program
+    from .source import is_model, load
+    from .summary import Memory, RankClass, Summary, Volume
+    from .transformer import footprints, transformer
+    from .workload import Workload
+
+_HOMES = {
+    **{family: family for family in ("cnn", "dlrm", "layerwise", "moe", "transformer")},
+    **dict.fromkeys(("Memory", "RankClass", "Summary", "Volume"), "summary"),
+    **dict.fromkeys(("Model", "load_model", "models"), ".model.files"),
+    **dict.fromkeys(("build", "needed_memory"), "families"),
+    **dict.fromkeys(("is_model", "load"), "source"),
+    "Program": "program",
+    "Workload": "workload",
+    "footprints": "transformer",
+}
 
 __all__ = [
     "Memory",
@@ -33,3 +53,5 @@ __all__ = [
     "needed_memory",
     "transformer",
 ]
+
+__getattr__ = _late.attributes(__name__, _HOMES)

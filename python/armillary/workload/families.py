@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping
 from .. import old_words
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
-from ..model.sharding_plan import ShardingPlan
 from ..option_fields import Written, groups, meanings, near, written
-from .parallelism import FRAMEWORK_KEYS
 from .workload import Workload
 
 Builder = Callable[..., Workload]
@@ -48,6 +46,8 @@ def options(family: str) -> Mapping[str, inspect.Parameter]:
 def settable(family: str) -> list[str]:
     """Names that an option of a family may have in a file: those of today, the keys of
     `framework_set` below it, and old ones."""
+    from .parallelism import FRAMEWORK_KEYS
+
     names = list(options(family))
     keys = FRAMEWORK_KEYS if family in DECODERS else ()
     return [*names, *(f"framework_set.{key}" for key in keys), *old_words.of("model", family)]
@@ -86,6 +86,8 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
     Reports say how to repeat the run, unless a model or a sharding plan was made in memory.
     Raises `InputError` listing every problem.
     """
+    from ..model.sharding_plan import ShardingPlan
+
     found, current, old = _known(model, chosen)
     old_words.warn(old)
     found = dataclasses.replace(found, notes=(*found.notes, *old)) if old else found

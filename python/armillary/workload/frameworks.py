@@ -23,14 +23,20 @@ from ..declared import Allowed, Note, Source, open_source, read
 from ..documents import Path_
 from ..errors import InputError, Problem
 from ..option_fields import near
-from .parallelism import Parallelism
 
 FRAMEWORKS = Path(__file__).resolve().parent.parent / "frameworks"
 """Folder of the descriptions that come with Armillary."""
 
 _ABOVE = re.compile(r"> ([0-9]{1,9})")
 _OWN = ("framework", "framework_set")
-_DEFAULTS = {each.name: each.default for each in dataclasses.fields(Parallelism)}
+
+
+@cache
+def _defaults() -> Mapping[str, object]:
+    """Every option of a job, and its default."""
+    from .parallelism import Parallelism
+
+    return {each.name: each.default for each in dataclasses.fields(Parallelism)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class FrameworkChoice:
 
     def holds(self, options: Mapping[str, object]) -> bool:
         """Whether the choice is one for a job with these options."""
-        return all(_is(options.get(name, _DEFAULTS[name]), want) for name, want in self.when)
+        return all(_is(options.get(name, _defaults()[name]), want) for name, want in self.when)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +145,7 @@ class _File:
 
 def _options(source: Source, path: Path_, entry: _Entry, named: bool) -> None:
     """Refuses names that no option has: those of `when`, and where `named` that of the entry."""
-    known = [each for each in _DEFAULTS if each not in _OWN]
+    known = [each for each in _defaults() if each not in _OWN]
     for key, options in (("name", [entry.name] if named else []), ("when", entry.when)):
         for option in options:
             if option not in known:

@@ -11,12 +11,10 @@ from pathlib import Path
 
 from .. import documents
 from ..errors import InputError, Problem, flag
-from ..model.files import load_model, models
-from ..model.huggingface import is_huggingface
+from ..model.files import is_huggingface, load_model, models
 from ..platform import AnyPlatform
 from . import texts
 from . import workload as files
-from .families import build, options
 from .workload import Workload
 
 _FAMILY = re.compile(r"^family\s*:", re.MULTILINE)
@@ -107,6 +105,8 @@ def _made(
                 )
             ]
         )
+    from .families import build, options
+
     known = options(load_model(name).family)
     if passes != 1 and "passes" not in known:
         raise InputError(

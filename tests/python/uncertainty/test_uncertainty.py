@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from armillary.uncertainty import (
     counted,
     coverage,
     of,
+    tables,
     write,
 )
 from armillary.uncertainty.interval import FURTHER, indistinct, quantile
@@ -290,7 +290,7 @@ def test_a_source_that_is_left_out_does_not_vouch_for_itself() -> None:
 def test_a_table_is_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = calibrated(drawn(8, 12, between=0.2, within=0.1, labels={"gpu": "H100"}), {"gpu": 0.5})
     write(found, tmp_path / "data" / "drawn.json")
-    monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
+    monkeypatch.setattr(tables, "DATA", tmp_path / "data")
     again = of("drawn")
     of.cache_clear()
     assert [each.name for each in again.residuals] == [each.name for each in found.residuals]
@@ -309,7 +309,7 @@ def test_a_written_interval_still_holds_the_measurement_it_ends_at(
         ]
         found = calibrated(rounded, {"gpu": 0.5})
         write(found, tmp_path / "data" / "drawn.json")
-        monkeypatch.setattr(resources, "files", lambda _package: tmp_path)
+        monkeypatch.setattr(tables, "DATA", tmp_path / "data")
         [every] = coverage(of("drawn").left_out())
         of.cache_clear()
         assert every.within >= math.ceil(0.8 * 121)

@@ -47,6 +47,23 @@ def test_wrong_input_is_refused_before_pytorch_is_loaded(options: list[str], sai
     assert "|   torch" not in run.stderr and " torch\n" not in run.stderr
 
 
+@pytest.mark.parametrize("verb", ["train", "ingest", "checkpoint", "bench"])
+def test_helps_load_no_library_that_computes(verb: str) -> None:
+    main = "from armillary.cli import app; app.main(sys.argv[1:])"
+    run = ran("-c", f"import sys; {main}; print(*sys.modules, file=sys.stderr)", verb, "--help")
+    assert run.returncode == 0
+    found = set(run.stderr.split())
+    assert f"armillary_train.cli.{verb}" in found
+    assert not found & {"torch", "numpy", "yaml", "rich", "msgspec", "armillary.workload"}
+
+
+def test_benchmarks_refuse_a_model_before_pytorch_is_loaded() -> None:
+    run = ran("-X", "importtime", "-m", "armillary.cli", "bench", "dlrm-smal")
+    assert run.returncode == 2
+    assert "there is no such model" in run.stderr
+    assert " torch\n" not in run.stderr
+
+
 def test_other_verbs_dont_load_pytorch() -> None:
     run = ran(
         *[

@@ -17,7 +17,7 @@ from armillary.units import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..studies import Study, StudyRow
+    from ..studies import Entry, Study, StudyRow
 
 SCHEMA = "armillary.study/1"
 
@@ -76,7 +76,7 @@ def study(
     with output.guard():
         output.claim({"--report": html, "--json": json})
         if name is None:
-            _list(studies.studies(), json)
+            _list(studies.STUDIES, json)
             return
         found = studies.study(name)
         names = [backends.known(name.strip()) for name in backend.split(",")] if backend else []
@@ -150,7 +150,7 @@ def _draw(
         output.log(f"{counted(len(write_figures(figures, charts)), 'file')} written to {figures}")
 
 
-def _list(found: list[Study], json: str | None) -> None:
+def _list(found: Sequence[Entry], json: str | None) -> None:
     rows = [
         {"name": each.name, "code": each.code, "title": each.title, "source": each.source}
         for each in found

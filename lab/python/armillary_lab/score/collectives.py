@@ -139,9 +139,6 @@ def _row(setup: str, backend: str, found: list[Error], most: Reference) -> Itera
 
 
 STUDY = Study(
-    "Collectives: predicted against measured times",
-    "nccl-tests and rccl-tests output that others published; each sweep's source is in "
-    "armillary_lab/measured/sweeps.csv",
     "Error of the predicted time on the shipped presets; in parentheses the number of sweeps. "
     "Reference: a limit that we chose, or ASTRA-sim's own error. Platforms are presets resized to "
     "the GPUs that were used; "

@@ -91,8 +91,6 @@ def _most(stack: float) -> Reference:
 
 
 STUDY = Study(
-    "Collectives on the real fabrics of the measured machines",
-    "the sweeps of study V1; each fabric's source is in its file in systems/fabric",
     "Study V1 on presets that draw the links: meshes, NVSwitches, rails, leaves and spines, "
     "dragonflies. Libraries keep the parameters that were fitted on stacks. In parentheses the "
     "number of sweeps and bands. Reference: the error on the stacks plus 0.1 points. Where a "

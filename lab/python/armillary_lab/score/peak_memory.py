@@ -219,9 +219,6 @@ def _said() -> Chart:
 
 
 STUDY = Study(
-    "Memory: predicted peaks against runs and failures",
-    "nanotron on H100s (Ultra-Scale Playbook), Megatron-LM on B200s (SimuMax): "
-    "armillary_lab/measured/training_groups.csv",
     "Peak memory of the workload's summary against what PyTorch's allocator held; in parentheses "
     "the number of runs. Reference: what a share should stay above, chosen by us. No constant is "
     "fitted, but what is "

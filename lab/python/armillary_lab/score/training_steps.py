@@ -229,8 +229,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "Training steps: predicted against measured times",
-    "published tables; each group's source is in armillary_lab/measured/training_groups.csv",
     "Presets' efficiencies, one for each GPU generation; what a source says of its software and "
     "machine. Reference: a "
     "limit that we chose. Rows read off figures (grade C) are left out.",

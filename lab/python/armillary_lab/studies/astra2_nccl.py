@@ -10,7 +10,7 @@ from armillary.platform import Platform
 from armillary.units import NS_PER_US
 
 from ..study import Study, StudyRow, analytical, drawn, measured, printed
-from .astra2_table4 import PAPER, all_reduce
+from .astra2_table4 import all_reduce
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -195,8 +195,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "The analytical network against V100s",
-    f"{PAPER}, Fig. 4",
     "Ring all-reduce at 150 GB/s on 4 and 16 V100, 600 ns a step (NCCL's own constant for "
     "NVLink), one chunk. Rows called measured have the times that nccl-tests printed on another "
     "machine as their reference, not the paper's.",

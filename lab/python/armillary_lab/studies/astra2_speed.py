@@ -10,7 +10,7 @@ from armillary.kept_runs import keeping
 from armillary.platform import Platform
 
 from ..study import Study, StudyRow, printed
-from .astra2_table4 import PAPER, all_reduce
+from .astra2_table4 import all_reduce
 
 SIZES = {4: 1700.0, 16: 3140.0}
 """NPUs along each of three dimensions -> milliseconds with the paper's analytical network."""
@@ -73,8 +73,6 @@ def cpu_time(n: int, backend: str, *, fold: bool) -> float:
 
 
 STUDY = Study(
-    "Time to simulate an all-reduce on a torus",
-    f"{PAPER}, section IV-C",
     "1 MB all-reduce on a 3-D torus, one chunk. The paper names neither links nor chunks; here 50 "
     "GB/s and 500 ns, which the time to simulate hardly depends on. Ours differ from run to run "
     "and machine to machine.",

@@ -14,8 +14,6 @@ from armillary.workload import Program, Workload
 
 from ..study import Study, StudyRow, analytical, printed
 
-PAPER = "Won et al., ASTRA-sim 2.0, ISPASS 2023, arXiv:2303.14006"
-
 TABLE: dict[tuple[int, int, int, int], tuple[tuple[float, ...], float]] = {
     (2, 8, 8, 4): ((1024, 896, 112, 12), 4392.85),
     (2, 8, 8, 8): ((1024, 896, 112, 14), 4392.85),
@@ -111,8 +109,6 @@ def _name(sizes: Sequence[int]) -> str:
 
 
 STUDY = Study(
-    "All-reduce on wafers and conventional systems of growing size",
-    f"{PAPER}, Table IV",
     "1 GB all-reduce on Ring_FullyConnected_Ring_Switch at 1000, 200, 100 and 50 GB/s, 64 chunks, "
     "one at a time in a dimension, on the platform `paper-table4`. The message sizes give 1 GB as "
     "2^30 bytes, the times give bandwidths in 2^30 bytes as well, with FullyConnected's an NPU's "

@@ -157,8 +157,6 @@ WHY_WORK = (
 )
 
 STUDY = Study(
-    "DeepSeek-V3: a training step on 2,048 H800",
-    "DeepSeek-AI 2024, arXiv:2412.19437; Zhao et al. 2025, arXiv:2505.09343, table 4",
     "PP 16 with DualPipe, EP 64 on 8 nodes, ZeRO-1, batch 15,360 of 4,096 tokens, 4 nodes a token, "
     "8-bit multiplications and dispatch, BF16 moments, one multi-token-prediction module, on "
     "h800-256n. Assumed: 4 layers a stage and 1 on the last with both heads, micro-batches of 1, "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
-from .hoti import FEWER, PAPER, SETUP, Loop, loop, shares
+from .hoti import FEWER, SETUP, Loop, loop, shares
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -94,8 +94,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "DLRM: the buffer of the scale-out switch",
-    f"{PAPER}, Fig. 15, section IV-D",
     SETUP + FEWER + "Shares are until the last computation. This study runs on packets whatever "
     "`--backend` says.",
     rows,

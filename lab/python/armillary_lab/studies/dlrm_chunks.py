@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..study import Study, StudyRow, drawn, printed
-from .hoti import PAPER, SETUP, Loop, loop, shares
+from .hoti import SETUP, Loop, loop, shares
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -63,8 +63,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "DLRM: chunks and chunks under way",
-    f"{PAPER}, Fig. 16, section IV-E",
     SETUP + "4 to 32 on flat systems, 8 to 128 on hierarchical ones, and 2 to 8 on `flow`, because "
     "of the time to run, but on `packet` the paper's 32 to 1,024. Shares are until the last "
     "computation.",

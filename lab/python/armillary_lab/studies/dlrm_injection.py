@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
-from .hoti import FEWER, PAPER, SETUP, SYSTEMS, loop, shares
+from .hoti import FEWER, SETUP, SYSTEMS, loop, shares
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -96,8 +96,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "DLRM: injection latency from 10 ns to 100 us",
-    f"{PAPER}, Fig. 14, section IV-C",
     SETUP
     + FEWER
     + "Shares are until the last computation. Other networks than the analytical one have the two "

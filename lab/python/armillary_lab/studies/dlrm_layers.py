@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from armillary.units import NS_PER_MS
 
 from ..study import Study, StudyRow, claimed, drawn
-from .hoti import FLAT, PAPER, SETUP, SYSTEMS, by_layer
+from .hoti import FLAT, SETUP, SYSTEMS, by_layer
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -141,8 +141,6 @@ def charts(_rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "DLRM: raw and exposed communication by layer",
-    f"{PAPER}, Figs. 11 and 12, section IV-B",
     SETUP
     + f"flat systems have {FLAT}, the least of Table IV. A bar is the mean over the NPUs. This "
     "study runs on the analytical network whatever `--backend` says.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..study import Study, StudyRow, evaluated, printed, unreferenced
-from .hoti import FEWER, FLAT, PAPER, SETUP, loop, shares
+from .hoti import FEWER, FLAT, SETUP, loop, shares
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -100,8 +100,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "DLRM: exposed communication on flat and hierarchical systems",
-    f"{PAPER}, Fig. 13 and the sums of Fig. 12, section IV-B",
     SETUP + FEWER + "Rows with other numbers of chunks follow.",
     rows,
     charts,

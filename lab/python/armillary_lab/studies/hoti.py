@@ -19,7 +19,6 @@ from ..study import StudyRow
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
 
-PAPER = "Rashidi et al., ASTRA-SIM + NS3, HOTI 2020"
 
 SYSTEMS = {
     "flat100": "paper-hoti-flat100",

@@ -12,7 +12,7 @@ from armillary.units import NS_PER_US
 
 from ..study import Study, StudyRow, claimed, drawn, unreferenced
 from .ispass import Torus
-from .ispass_collectives import MARGIN, MIB, PAPER, platform, size_of
+from .ispass_collectives import MARGIN, MIB, platform, size_of
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -151,8 +151,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "All-reduce on growing tori: where chunks wait",
-    f"{PAPER}, Fig. 12, section V-D",
     "Enhanced (4-phase) all-reduce on 8 to 64 NPUs, Tables III and IV, T = 8 and P = 16 (section "
     f"V-F). The size and the chunks are not printed: {size_of(SIZE)} and {CHUNKS}. A torus is "
     "local x horizontal x vertical, and collectives cross it local, vertical, horizontal, local: "

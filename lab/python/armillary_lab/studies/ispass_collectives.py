@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from armillary.report.chart import Chart
 
 KIB, MIB = 2**10, 2**20
-PAPER = "Rashidi et al., ASTRA-SIM, ISPASS 2020"
 SIZES = (64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 """Bytes of an NPU. The figures print no numbers; these are around those that the text names."""
 SMALL, LARGE = SIZES[0], SIZES[-1]

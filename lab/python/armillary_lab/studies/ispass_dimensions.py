@@ -9,7 +9,7 @@ from armillary.units import counted
 
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
 from .ispass import Torus
-from .ispass_collectives import LARGE, MARGIN, MIB, PAPER, SETUP, SIZES, SMALL, lines, size_of, time
+from .ispass_collectives import LARGE, MARGIN, MIB, SETUP, SIZES, SMALL, lines, size_of, time
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -160,8 +160,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "64 packages: an all-reduce on one, two and three dimensions",
-    f"{PAPER}, Fig. 10, section V-B",
     SETUP + "All links have 25 GB/s. Baseline all-reduce. In each dimension between packages 2 "
     "rings of both ways, within packages 2 one-way rings.",
     rows,

@@ -11,7 +11,7 @@ from armillary.api import collective_row
 from armillary.units import counted
 
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
-from .ispass_collectives import LARGE, PAPER, SETUP, SIZES, lines, platform, size_of, time
+from .ispass_collectives import LARGE, SETUP, SIZES, lines, platform, size_of, time
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -126,8 +126,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "4x4x4: faster links within packages, and the all-reduce that uses them",
-    f"{PAPER}, Fig. 11, section V-C",
     SETUP + "Symmetric: 25 GB/s within packages, too. Baseline reduces everything in each of three "
     "dimensions, enhanced scatters within packages first.",
     rows,

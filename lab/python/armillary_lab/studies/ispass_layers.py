@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from armillary.report.chart import Chart
     from armillary.schema import Detail, LayerPhase
 
-PAPER = "Rashidi et al., ASTRA-SIM, ISPASS 2020"
 TRANSFORMER, RESNET = Torus(2, 2, 2), Torus(2, 4, 4)
 BLOCKS = 6
 """Layers of the Transformer that are built alike."""
@@ -244,8 +243,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "Transformer and ResNet-50: communication by layer",
-    f"{PAPER}, Figs. 13 to 16, sections V-E and V-F",
     "Two iterations with the layers and cycles that the authors published, a cycle is 1 ns. The "
     "Transformer runs on 2x2x2, data-parallel across the local and the horizontal dimension and "
     "model-parallel across the vertical one; ResNet-50 runs on 2x4x4, data-parallel. LIFO. "

@@ -10,7 +10,7 @@ from armillary.platform import Platform
 from armillary.units import counted
 
 from ..study import Study, StudyRow, claimed, drawn, evaluated, unreferenced
-from .ispass_collectives import LARGE, MARGIN, PAPER, SETUP, SIZES, SMALL, lines, size_of, time
+from .ispass_collectives import LARGE, MARGIN, SETUP, SIZES, SMALL, lines, size_of, time
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -153,8 +153,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "Eight packages: all-to-all and all-reduce around switches and on a ring",
-    f"{PAPER}, Fig. 9, section V-A",
     SETUP + "1x8 has 7 of an NPU's 8 links in use, one to each peer; 1x8x1 has four to each "
     "neighbour.",
     rows,

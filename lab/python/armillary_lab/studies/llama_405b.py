@@ -97,8 +97,6 @@ WHY = {
 }
 
 STUDY = Study(
-    "Llama 3 405B: training steps on 8,192 and 16,384 H100",
-    "Grattafiori et al. 2024, arXiv:2407.21783, table 4",
     "TP 8, PP 16, 16 M tokens a step on dgx-h100-16n; 131,072 tokens with CP 16, keys and values "
     "gathered. Assumed: interleaving with a layer a chunk, ZeRO-1, no recomputation but that of "
     "gated functions' values. Operations count attention's scores whole.",

@@ -124,8 +124,6 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 
 STUDY = Study(
-    "Remote memory: the worked example of a hierarchical pool",
-    "Won et al., ASTRA-sim 2.0, ISPASS 2023, section IV-D, Figs. 6 to 8",
     "16 nodes of 16 GPUs, 4 out-node switches, 8 remote memory groups; each GPU loads a tensor of "
     "W. The paper gives neither W nor bandwidths: 256 MB, chunks of 1 MB, and 100, 50 and 256 GB/s "
     "for the time of the whole.",

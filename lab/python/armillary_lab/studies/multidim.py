@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from armillary.estimate.step_model import StepModel, Vector
     from armillary.estimate.topology import Topology
 
-PAPER = "Won et al., Multi-dimensional hierarchical network topologies, 2021, arXiv:2109.11762 v1"
 
 SHAPES = {"2D": "R(8)_SW(128)", "3D": "R(8)_FC(8)_SW(16)", "4D": "R(2)_FC(8)_R(8)_SW(8)"}
 """Table III, 1,024 NPUs each."""

@@ -14,7 +14,6 @@ from armillary.units import NS_PER_MS
 
 from ..study import Study, StudyRow, analytical, claimed, drawn
 from .astra2_table4 import all_reduce
-from .multidim import PAPER
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -146,8 +145,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "Chunks of an all-reduce on three allocations of bandwidth",
-    f"{PAPER}, Fig. 9 and section III-C",
     "An all-reduce of 1 GB in 4 chunks on Switch(8)_Switch(8)_Switch(16), 300 GB/s an NPU. Ideal "
     "is in proportion to the bytes; too little is half of that. The paper names neither sizes nor "
     "bandwidths. A dimension that the paper calls fully or almost fully utilized is busy for more "

@@ -10,7 +10,7 @@ from armillary.units import GB
 from armillary.workload import build
 
 from ..study import Study, StudyRow, claimed, drawn
-from .multidim import MODELS, PAPER, workload
+from .multidim import MODELS, workload
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -90,8 +90,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "Communication of models in a step",
-    f"{PAPER}, Fig. 2 and section I",
     "Bytes that an NPU gives to collectives in a step: convolutional networks with data "
     "parallelism over 1,024 NPUs and 32 bits, the three workloads of Table IV as that says, with "
     "16 samples a replica. The figure prints no numbers, and the text names no model of it.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..study import Study, StudyRow, printed
-from .multidim import PAPER
 
 PRINTED = {"link": 60.0, "nic": 1440.0, "switch": 720.0}
 
@@ -35,8 +34,6 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 
 STUDY = Study(
-    "What a network of three NPUs and a switch costs",
-    f"{PAPER}, Table II and Fig. 12",
     "Three NPUs, one switch, links of 10 GB/s.",
     rows,
 )

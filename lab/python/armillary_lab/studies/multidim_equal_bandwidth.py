@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..study import Study, StudyRow, printed
-from .multidim import PAPER, SETUP, SHAPES, case
+from .multidim import SETUP, SHAPES, case
 
 UTILISATION = {"2D": 57.53, "3D": 39.02, "4D": 66.74}
 """Percent; section III-C."""
@@ -59,8 +59,6 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 
 STUDY = Study(
-    "Transformer-1T at 300 GB/s: what equal bandwidths leave unused",
-    f"{PAPER}, Fig. 10 and section III-C",
     SETUP,
     rows,
 )

@@ -9,7 +9,7 @@ from itertools import pairwise
 from armillary.units import GB
 
 from ..study import Study, StudyRow, claimed, drawn
-from .multidim import MODELS, PAPER, SETUP, SHAPES, step
+from .multidim import MODELS, SETUP, SHAPES, step
 
 BYTES = "no number printed: bytes an NPU sends through its NIC in a step"
 NICS = "no number printed: the number that gives its last dimension the 4D network's time"
@@ -62,8 +62,6 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 
 STUDY = Study(
-    "Traffic of the last dimension and NICs by number of dimensions",
-    f"{PAPER}, Fig. 3",
     SETUP,
     rows,
 )

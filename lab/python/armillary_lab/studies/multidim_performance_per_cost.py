@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..study import Study, StudyRow, printed
-from .multidim import PAPER, SETUP, PaperCase, cases
+from .multidim import SETUP, PaperCase, cases
 
 COST = {"EqualBW": (7.77, 13.82), "SmartBW": (1.65, 4.13)}
 """Mean and maximum over MessageBW. The text prints them the other way round, see `SWAPPED`."""
@@ -65,8 +65,6 @@ def _pair(
 
 
 STUDY = Study(
-    "Cost and performance per cost by allocation",
-    f"{PAPER}, Figs. 15 and 16, section VI-C",
     SETUP,
     rows,
 )

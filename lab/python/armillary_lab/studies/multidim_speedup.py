@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from armillary.units import GB
 
 from ..study import Study, StudyRow, analytical, claimed, drawn, printed, unreferenced
-from .multidim import NPU, PAPER, SETUP, SHAPES, PaperCase, case, cases, workload
+from .multidim import NPU, SETUP, SHAPES, PaperCase, case, cases, workload
 
 PRINTED = {"MessageBW": (1.10, 1.45), "SmartBW": (1.17, 1.86)}
 """Mean and maximum over EqualBW; section VI-B."""
@@ -120,6 +120,4 @@ def _step(each: PaperCase, scheme: str, backend: str) -> float:
     return simulate(workload(each.workload), network, backend=backend).step_time_ns
 
 
-STUDY = Study(
-    "Step time by bandwidth allocation", f"{PAPER}, Fig. 13 and section VI-B", SETUP, rows
-)
+STUDY = Study(SETUP, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..study import Study, StudyRow, claimed, drawn, printed
-from .multidim import PAPER, SETUP, PaperCase, cases
+from .multidim import SETUP, PaperCase, cases
 
 PRINTED = {"EqualBW": 56.67, "MessageBW": 96.59, "SmartBW": 94.46}
 """Percent; section VI-B."""
@@ -66,4 +66,4 @@ def _order(found: Sequence[PaperCase]) -> float:
     return _mean(found, "MessageBW") / _mean(found, "SmartBW")
 
 
-STUDY = Study("Bandwidth used by allocation", f"{PAPER}, Fig. 14 and section VI-B", SETUP, rows)
+STUDY = Study(SETUP, rows)

@@ -28,8 +28,6 @@ from armillary.platform import Platform
 from armillary.schema import Report
 from armillary.workload.dlrm import dlrm
 
-PAPER = "Mudigere et al., Neo and ZionEX, ISCA 2022"
-
 RANKS = 128
 SEEDS = (0, 1, 2)
 """Seeds of the tables that are drawn."""

@@ -10,7 +10,6 @@ from armillary.workload import Workload
 from armillary.workload.program import Program
 
 from ..study import Study, StudyRow, analytical, drawn, printed
-from .neo import PAPER
 
 GPUS = {"A100": "zionex", "V100": "zion"}
 LOOKUPS = {"A100": 1300.0, "V100": 850.0}
@@ -104,8 +103,6 @@ def _seconds(program: Program, platform: Platform, backend: str) -> float:
 
 
 STUDY = Study(
-    "Bandwidths and rates of V100, A100 and 128 GPUs",
-    f"{PAPER}, Appendices A and B, Figs. 12, 13, 14, 15 and 17 in part",
     "The presets zionex and zion have these rates as efficiencies of their data sheets. The study "
     "shows what simulated kernels and collectives make of them. GB/s of a collective are bytes of "
     "a GPU's buffer over time. Read as the bus bandwidth of nccl-tests, 60 GB/s would be half of "

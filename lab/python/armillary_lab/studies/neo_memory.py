@@ -9,7 +9,7 @@ from armillary.platform import Platform
 from armillary.workload.dlrm import resolved
 
 from ..study import Study, StudyRow, analytical, limit, printed, unreferenced
-from .neo import ANY, PAPER, RANKS, Step, model_a, model_f
+from .neo import ANY, RANKS, Step, model_a, model_f
 
 HBM, DRAM = 4e12, 24e12
 """Bytes of 16 nodes: section 8.5, footnote."""
@@ -126,8 +126,6 @@ def _kernels(found: Step) -> float:
 
 
 STUDY = Study(
-    "Model F's memory, fused kernels, caches, and ZionEX over Zion",
-    f"{PAPER}, sections 5, 6.2 and 8.5",
     "Model F with all tables cut by rows over 128 NPUs. Kernels: model A's tables on one node, "
     "fused or three for each table. Caches: 30 GB of each NPU, or every row from the host. Zion: "
     "ZionEX with V100s and cards of 100 Gb/s at the rates of Appendix A.",

@@ -22,7 +22,6 @@ from armillary.model.sharding_plan_file import write_plan
 from armillary.workload.dlrm import sharding_plan
 
 from ..study import Study, StudyRow, claimed, unreferenced
-from .neo import PAPER
 
 MODEL = "dlrm-small"
 PROCESSES = 2
@@ -108,8 +107,6 @@ def _score(folder: str, samples: int, formats: str | None) -> Score:
 
 
 STUDY = Study(
-    "Quality of training with messages of 16 and 8 bits",
-    f"{PAPER}, section 8.4",
     f"The model {MODEL} on {SAMPLES:,} synthetic samples in batches of {BATCH:,}, by {PROCESSES} "
     "processes, with the same seed. Every other table is cut by rows, so that its pooled rows are "
     "added up; the others are whole. It needs PyTorch.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..study import Study, StudyRow, analytical, printed, unreferenced
-from .neo import HALF, PAPER, SEEDS, SPREAD, SPREADS, Step, drawn, step
+from .neo import HALF, SEEDS, SPREAD, SPREADS, Step, drawn, step
 
 WHERE = "section 8.4, Fig. 11"
 LARGE = 256 * 1024
@@ -72,8 +72,6 @@ def _gain(found: dict[str, Step]) -> float:
 
 
 STUDY = Study(
-    "What each of Neo's optimizations gains",
-    f"{PAPER}, Fig. 11, section 8.4",
     "Model A with drawn tables as in neo-throughput, 64 K samples, then 256 K. Baseline: FP32 "
     "tables and messages, whole tables placed by armillary plan, and those cut by rows that no NPU "
     "has room for. Optimized sharding may cut by columns and copy, as in the paper. Each step has "

@@ -105,8 +105,6 @@ def _row(setup: str, ours: float, reference: Reference, why: str) -> StudyRow:
 
 
 STUDY = Study(
-    "Quality of training: large synchronous batches against small asynchronous ones",
-    "Mudigere et al., Neo and ZionEX, ISCA 2022, Fig. 8 and section 8.1",
     "The model dlrm-small on 16,000,000 synthetic samples with a known best score, in place of the "
     "paper's model A on its own data. The asynchronous run has tables without locks, whose updates "
     "arrive 14 batches late, and MLPs that elastic averaging holds together. Every run sees the "

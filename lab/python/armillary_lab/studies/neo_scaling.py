@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..study import Study, StudyRow, analytical, claimed, drawn, printed
-from .neo import ANY, PAPER, Step, model_a, model_i
+from .neo import ANY, Step, model_a, model_i
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -97,8 +97,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "Weak scaling from one ZionEX node to 16, and the parts of a step",
-    f"{PAPER}, Figs. 9 and 10, section 8.3",
     "Models A and I as in neo-throughput, with the same samples for each GPU on 8 to 128 of them. "
     "Memory does not limit tables on few nodes, as the paper's have fewer rows there. Efficiency "
     "is the rate of a GPU over that on one node. The breakdown sums collectives over a step.",

@@ -9,7 +9,6 @@ from armillary.plan.servers import ServerRates, rates
 from armillary.platform import Platform
 
 from ..study import Study, StudyRow, analytical, claimed, unreferenced
-from .neo import PAPER
 from .neo_throughput import RATES
 
 TRAINERS, SERVERS, DENSE = 15, 45, 15
@@ -64,8 +63,6 @@ def reached(backend: str, share: float = 0.5, card: int = 25, dense: int = DENSE
 
 
 STUDY = Study(
-    "Model A on ZionEX over parameter servers",
-    f"{PAPER}, section 8.2 and Fig. 3",
     "Trainers wait for no one, and the rate is that in the middle of many steps. The paper prints "
     "neither the machines nor the rate of its older system. So these are assumed: two sockets of "
     "20 cores with 5.12 TFLOP/s in FP32. MLPs reach half of that. Memory gives 100 GB/s of rows. "

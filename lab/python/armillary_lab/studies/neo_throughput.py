@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..study import Study, StudyRow, analytical, claimed, printed, unreferenced
-from .neo import PAPER, SEEDS, SPREAD, SPREADS, Step, drawn, model_a, model_f, model_i
+from .neo import SEEDS, SPREAD, SPREADS, Step, drawn, model_a, model_f, model_i
 
 RATES = {"A": 1.2, "F": 1.7, "I": 3.4}
 """Million samples per second."""
@@ -68,8 +68,6 @@ def _others() -> list[tuple[int, float]]:
 
 
 STUDY = Study(
-    "Training throughput of three models on 16 ZionEX nodes",
-    f"{PAPER}, Tables 2 and 3, section 8, Eq. 1",
     "128 A100 at the rates that Appendices A and B measured. Tables have the printed number, "
     "widths, parameters and mean lookups; rows and lookups of each are drawn (log-normal, spread "
     "1), and other draws follow. Plans by armillary plan with 36 GB an NPU. Model A sends pooled "

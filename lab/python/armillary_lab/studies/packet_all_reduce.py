@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from .._peers import packet_all_reduce
 from ..study import Study, StudyRow, claimed, drawn, printed, unreferenced
-from .hoti import PAPER
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -235,8 +234,6 @@ def _lines(what: str, records: Sequence[dict[str, object]]) -> dict[str, object]
 
 
 STUDY = Study(
-    "An all-reduce over TCP: direct and double binary tree, shallow and deep buffers",
-    f"{PAPER}, Figs. 7 to 10, section IV-A",
     "128 hosts at one switch, 100 Gb/s, window 0.5 MB, least timeout 50 ms, as the paper has it. "
     "NewReno with selective acknowledgements and packets of 9,000 B, as in ns-3.44: our choice. "
     "This study runs on packets whatever `--backend` says.",

@@ -40,8 +40,6 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 
 STUDY = Study(
-    "ResNet-50: exposed communication at 0.5 to 4 times the compute power",
-    "Rashidi et al., ASTRA-SIM, ISPASS 2020, Fig. 18 and section V-F",
     SETUP + " The torus is 2x4x4, that of Figs. 14 to 16: Fig. 18 names none.",
     rows,
 )

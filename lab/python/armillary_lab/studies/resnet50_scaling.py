@@ -79,8 +79,6 @@ def rows(backends: Sequence[str]) -> list[StudyRow]:
 
 
 STUDY = Study(
-    "ResNet-50: exposed communication, 8 to 128 NPUs",
-    "Rashidi et al., ASTRA-SIM, ISPASS 2020, Fig. 17 and section V-F",
     SETUP,
     rows,
 )

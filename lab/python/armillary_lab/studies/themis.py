@@ -15,7 +15,7 @@ from armillary.units import NS_PER_MS
 from armillary.workload import Workload, build
 
 from ..study import Reference, Study, StudyRow, analytical, claimed, drawn, unreferenced
-from .astra2_table4 import PAPER, all_reduce
+from .astra2_table4 import all_reduce
 
 if TYPE_CHECKING:
     from armillary.report.chart import Chart
@@ -224,8 +224,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "Wafers against conventional systems, with and without Themis",
-    f"{PAPER}, Tables II and III, Fig. 9a and section V-A1",
     "512 NPUs of 234 TFLOPS, no latencies, 64 chunks, smallest chunk first within a dimension; "
     "Themis is scheduler.dimension_order. 1 GB all-reduce; the DLRM of 57 M parameters in its "
     "MLPs on 512 NPUs; GPT-3 at MP 16 and Transformer-1T at MP 128, whose DP 64 and 8 make 1,024 "

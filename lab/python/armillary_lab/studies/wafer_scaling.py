@@ -13,7 +13,6 @@ from armillary.units import NS_PER_MS
 from armillary.workload import Workload, build
 
 from ..study import Study, StudyRow, analytical, claimed, drawn, unreferenced
-from .astra2_table4 import PAPER
 from .themis import BATCH, Time
 
 if TYPE_CHECKING:
@@ -141,8 +140,6 @@ def charts(rows: Sequence[StudyRow]) -> list[Chart]:
 
 
 STUDY = Study(
-    "GPT-3 and Transformer-1T on growing wafers and scale-out",
-    f"{PAPER}, Fig. 9b and section V-A2",
     "Ring_FullyConnected_Ring_Switch at 1000, 200, 100 and 50 GB/s as in Table IV: Base-512 is "
     "2_8_8_4, Conv-k grows the last dimension, W-k the first. GPT-3 at MP 16, Transformer-1T at "
     f"MP 128, DP the rest. The paper gives no batch: {BATCH} samples a replica, ZeRO-2, gradients "

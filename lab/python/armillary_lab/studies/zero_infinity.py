@@ -250,8 +250,6 @@ def _ratios(choice: PoolChoice, label: str, backend: str) -> list[StudyRow]:
 
 
 STUDY = Study(
-    "Disaggregated memory: ZeRO-Infinity and a hierarchical pool",
-    "Won et al., ASTRA-sim 2.0, ISPASS 2023, section V-B, Table V and Fig. 11",
     "One training step of moe-1t on 16 nodes of 16 GPUs; ZeRO 3 with parameters, gradients and "
     "optimizer states outside, the next layer loaded ahead. The paper leaves open: the parallelism "
     "(tp 8, the cited model's, and ep 32), tokens (2,048 a tensor-parallel group), chunks (64 kB), "

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from armillary.cli import completion, output
 from armillary.cli.options import Json
 from armillary.cli.verb_options import takes
 from armillary.errors import InputError, Problem, flag
+
+if TYPE_CHECKING:
+    from armillary.model.dlrm import Dlrm
 
 Model = Annotated[
     str | None,
@@ -48,11 +51,12 @@ class BenchOptions:
 def bench(model: Model = None, *, each: BenchOptions) -> None:
     """Measure this machine: kernels, memory and collectives."""
     with output.guard():
+        _check(ranks=each.ranks, global_batch=each.global_batch, threads=each.threads or 1)
+        facts = _facts(model)
         from .. import torch_check
         from ..run import launch
 
         torch_check.require("armillary bench", "the benchmarks need")
-        _check(ranks=each.ranks, global_batch=each.global_batch, threads=each.threads or 1)
         worker = launch.is_worker()
         if not worker or os.environ["RANK"] == "0":
             output.claim({"--json": each.json, "--output": each.out})
@@ -66,7 +70,7 @@ def bench(model: Model = None, *, each: BenchOptions) -> None:
             )
             return
         with launch.worker():
-            _run(model, each)
+            _run(model, facts, each)
 
 
 def _check(**counts: int) -> None:
@@ -79,16 +83,20 @@ def _check(**counts: int) -> None:
         raise InputError(problems)
 
 
-def _run(model: str | None, each: BenchOptions) -> None:
-    """The measurement on this rank; rank 0 shows and writes."""
+def _facts(model: str | None) -> Dlrm | None:
+    """The model whose shapes are timed. It is read before PyTorch is loaded."""
     from armillary.model import load_model
     from armillary.model.dlrm import parse
 
+    return None if model is None else parse(load_model(model))
+
+
+def _run(model: str | None, facts: Dlrm | None, each: BenchOptions) -> None:
+    """The measurement on this rank; rank 0 shows and writes."""
     from ..bench import Request
     from ..bench import bench as measure
     from ..ranks import world
 
-    facts = None if model is None else parse(load_model(model))
     threads = each.threads or int(os.environ.get("OMP_NUM_THREADS", "0")) or None
     with world.joined(each.timeout, gpus=world.has_gpus()) as here, ExitStack() as stack:
         progress = None
