@@ -19,7 +19,9 @@ test test-sim test-train test-lab rust-build rust-test rust-lint: PROFILE = ci
 JOBS ?= 2
 BIN := .venv/bin
 CARGO_PROFILE = --profile $(PROFILE)
-CARGO_TEST = PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --workspace --exclude micro --locked --quiet $(CARGO_PROFILE)
+CARGO_TEST = PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --locked --quiet $(CARGO_PROFILE)
+# `generate` alone, as its schemas of reports would build the simulator for tests a second time.
+TESTED = --workspace --exclude micro --exclude generate
 PYTEST = $(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup $(if $(THOROUGH),--hypothesis-profile thorough)
 DEVELOP = $(BIN)/maturin develop --profile $(PROFILE) --quiet
 # Whatever environment is active, only .venv is written to.
@@ -122,10 +124,12 @@ test-lab: setup lab packages ## Run the laboratory's tests
 	$(PYTEST) lab/tests
 
 rust-build: prerequisites
-	$(CARGO_TEST) --no-run
+	$(CARGO_TEST) $(TESTED) --no-run
+	$(CARGO_TEST) -p generate --no-run
 
 rust-test: prerequisites
-	PROPTEST_RNG_SEED=$(SEED) $(if $(THOROUGH),PROPTEST_CASES=1000) $(CARGO_TEST)
+	PROPTEST_RNG_SEED=$(SEED) $(if $(THOROUGH),PROPTEST_CASES=1000) $(CARGO_TEST) $(TESTED)
+	$(CARGO_TEST) -p generate
 
 python-test:
 	$(PYTEST)

@@ -1,15 +1,16 @@
 //! Ranks that behave alike, and where their time goes.
 
-use crate::part::{Part, PerPart, object};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use crate::part::{Part, PerPart};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use std::borrow::Cow;
 use std::ops::Index;
 
 /// Ranks that behave alike. At every moment a rank is in one state: the first part of the step that
 /// holds. The parts sum to `step_time_ns`, to the picosecond.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Class {
     /// The name that the workload's generator gives them, `stage 3`. Empty where it gives none.
     pub label: String,
@@ -61,19 +62,9 @@ impl Serialize for StepParts {
     }
 }
 
-impl JsonSchema for StepParts {
-    fn schema_name() -> Cow<'static, str> {
-        "StepParts".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let fields = Part::ALL.map(|part| (part.about().field, part.about().meaning.into()));
-        object::<f64>(generator, fields)
-    }
-}
-
 /// The symmetry of the workload on the platform. The same whether the run was folded or not.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Symmetry {
     /// Number of sets of ranks that must behave alike. A folded run simulates one rank of each.
     pub classes: u64,

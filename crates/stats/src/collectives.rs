@@ -1,12 +1,14 @@
 //! Parts of the time of collectives.
 
 use crate::PathPart;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Collectives, or sends, of one name, kind and size. Means are over all ranks: `late_ns -
 /// ahead_ns` and all times of `terms` sum to `mean_ns`.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Collective {
     /// Their name, with a star for each number.
     pub name: String,
@@ -41,7 +43,8 @@ pub struct Collective {
 }
 
 /// One phase of a full chunk.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CollectivePhase {
     /// Index of the dimension, from 0.
     pub dim: u64,
@@ -60,7 +63,8 @@ pub struct CollectivePhase {
 }
 
 /// Parts of the mean time of a collective on one dimension. Means of counts are fractions.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CollectiveTerms {
     /// Index of the dimension, from 0.
     pub dim: u64,

@@ -1,15 +1,16 @@
 //! Results that need a log of the run.
 
-use crate::part::{Part, PerPart, object};
+use crate::part::{Part, PerPart};
 use crate::{Collective, CriticalPath, OutsideOverTime};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use std::borrow::Cow;
 use std::ops::Index;
 
 /// Results that need a log of the run.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Detail {
     /// Sums by layer of the first rank of each class (at most 64 classes), in order of appearance.
     pub layers: Vec<Layer>,
@@ -38,7 +39,8 @@ pub struct Detail {
 
 /// One layer on one class of ranks. `compute_ns` and the exposed parts sum over the layers to those
 /// of the class.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Layer {
     /// Index into `classes`.
     pub rank_class: u64,
@@ -52,7 +54,8 @@ pub struct Layer {
 }
 
 /// One layer in one pass. The numbers sum over the passes to those of the layer.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LayerPass {
     /// `forward`, `input_gradient` (of inputs, and of weights where one operation computes both),
     /// `weight_gradient`, `recompute`; `other` where names of operations say no pass.
@@ -67,7 +70,8 @@ pub struct LayerPass {
 }
 
 /// Chunks of the collectives of one layer in one pass, in one phase.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LayerPhase {
     /// Name of the layer.
     pub layer: String,
@@ -107,27 +111,9 @@ impl Serialize for LayerParts {
     }
 }
 
-impl JsonSchema for LayerParts {
-    fn schema_name() -> Cow<'static, str> {
-        "LayerParts".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let fields = Part::charged().flat_map(|(part, doing)| {
-            let sum = format!(
-                "Sum of the times that its operations of this kind were in flight ({}).",
-                doing.label
-            );
-            let charged = format!("Charged to the layer. {}", part.about().meaning);
-            let in_flight = doing.in_flight.map(|field| (field, sum));
-            in_flight.into_iter().chain([(part.about().field, charged)])
-        });
-        object::<f64>(generator, fields)
-    }
-}
-
 /// Activity over time, one number per bin.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Activity {
     /// Each part of the step but idle time.
     #[serde(flatten)]
@@ -160,21 +146,10 @@ impl Serialize for ActivityParts {
     }
 }
 
-impl JsonSchema for ActivityParts {
-    fn schema_name() -> Cow<'static, str> {
-        "ActivityParts".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let share = |doing: &crate::PartActivity| format!("Share of NPUs, 0..1: {}.", doing.label);
-        let fields = Part::charged().map(|(_, doing)| (doing.field, share(doing)));
-        object::<Vec<f64>>(generator, fields)
-    }
-}
-
 /// Activity of the first rank of a class over time. One lane per pipeline stage (the first of its
 /// classes), or per class where the generator named no stage.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct GanttLane {
     /// Index into `classes`.
     pub rank_class: u64,
@@ -185,7 +160,8 @@ pub struct GanttLane {
 }
 
 /// A stretch of time in a lane.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct GanttBar {
     /// Begin.
     pub start_ns: f64,
@@ -200,7 +176,8 @@ pub struct GanttBar {
 }
 
 /// Memory of an NPU over time.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct HeldMemory {
     /// Index into `classes`.
     pub rank_class: u64,

@@ -1,10 +1,12 @@
 //! Counts of flits, where the network has flits.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Flits of a run, over all links.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Flits {
     /// Packets.
     pub packets: u64,
@@ -38,7 +40,8 @@ pub struct Flits {
 }
 
 /// Times of packets.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PacketTimes {
     /// Mean.
     pub mean_ns: f64,
@@ -53,7 +56,8 @@ pub struct PacketTimes {
 }
 
 /// A link, or several that are alike.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FlitLink {
     /// `npu3 -> npu4 (dimension 1)`.
     pub name: String,
@@ -69,7 +73,8 @@ pub struct FlitLink {
 }
 
 /// A class of the virtual channels of a link.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FlitClass {
     /// Number of the class; packets begin in 0.
     pub number: u16,
@@ -79,7 +84,8 @@ pub struct FlitClass {
 }
 
 /// Flits of a link or of a class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FlitChannel {
     /// Flits.
     pub flits: u64,

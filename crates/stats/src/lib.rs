@@ -19,6 +19,8 @@ mod path;
 mod picture;
 mod report;
 mod roofline;
+#[cfg(feature = "schema")]
+mod schema;
 
 pub use classes::{Class, StepParts, Symmetry};
 pub use collectives::{Collective, CollectivePhase, CollectiveTerms};

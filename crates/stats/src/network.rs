@@ -1,12 +1,14 @@
 //! Use of the network: bounds, dimensions, phases of collectives, links, and what the backend
 //! observed.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Lower bounds of the step from the bytes it sends, whatever the schedule. Both hold where no
 /// dimension's `utilisation` is above 1. `step_time_ns` over a bound is the gap to the ideal.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Bounds {
     /// With these bytes on each dimension: the largest `bound_ns` of a dimension.
     pub dimension_ns: f64,
@@ -16,7 +18,8 @@ pub struct Bounds {
 }
 
 /// One network dimension.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Dimension {
     /// `Ring(4)`.
     pub name: String,
@@ -48,7 +51,8 @@ pub struct Dimension {
 }
 
 /// One phase position of multi-phase collectives.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Phase {
     /// `P1 reduce_scatter Ring(4)`: the first phase of its chunk; `P0 ready queue`: the wait before
     /// it, where the scheduler has a ready queue.
@@ -62,7 +66,8 @@ pub struct Phase {
 }
 
 /// One link, and the number of links that were used just like it.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Link {
     /// The first of them: `npu3 -> npu4 (dimension 1)`.
     pub name: String,
@@ -81,7 +86,8 @@ pub struct Link {
 }
 
 /// Observations of the backend while the network ran.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Network {
     /// The backend that observed it: `analytical`, `link`.
     pub kind: String,
@@ -95,7 +101,8 @@ pub struct Network {
 }
 
 /// Transfers of one size, over all ranks.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Flow {
     /// Bytes of each.
     pub bytes: u64,
@@ -108,7 +115,8 @@ pub struct Flow {
 }
 
 /// A quantity over time, and the number of links with the same.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Series {
     /// The first of the links: `npu3 -> npu4 (dimension 1)`.
     pub name: String,

@@ -1,10 +1,12 @@
 //! Operations of the workload and what they cost.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Operations of one kind whose names differ only in numbers, over all ranks.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Operation {
     /// Their name, with a star for each number: `*.layer*.attention.norm`.
     pub name: String,
@@ -32,7 +34,8 @@ pub struct Operation {
 }
 
 /// Work done, over all ranks.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Counts {
     /// Number of operations.
     pub operations: u128,

@@ -1,11 +1,13 @@
 //! Contents of memory outside of the NPUs.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Memories of one kind outside of the NPUs, and what lies in the fullest of them when that is most.
 /// A tensor lies there once, however often it is accessed, and until the end of the step.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Outside {
     /// `memory pool`, `remote memory`, `CPU memory` or `NVMe`.
     pub name: String,
@@ -27,7 +29,8 @@ pub struct Outside {
 }
 
 /// Bytes by what they are.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OutsideContents {
     /// Parameters that the workload offloads.
     pub weights_bytes: u64,
@@ -44,7 +47,8 @@ pub struct OutsideContents {
 }
 
 /// The fullest memory of one kind over time.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OutsideOverTime {
     /// The name in `outside`.
     pub name: String,

@@ -1,10 +1,12 @@
 //! Counts of packets, where the network has packets.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Packets of a run, over all links and connections.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Packets {
     /// Packets with data, those that were sent again included.
     pub data: u64,
@@ -59,7 +61,8 @@ pub struct Packets {
 }
 
 /// One port.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Port {
     /// `switch0 -> npu4 (dimension 1)`.
     pub name: String,
@@ -80,7 +83,8 @@ pub struct Port {
 }
 
 /// One connection.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Connection {
     /// NPU that sends.
     pub source: u32,

@@ -6,13 +6,14 @@
 //! classes and layers, the timeline, and by the generated `python/armillary/step_parts.py` every table,
 //! page and chart.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use std::ops::{Index, IndexMut};
 
 /// Everything about one part of the step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartDeclaration {
     /// Field of a class and of a layer that has its time.
     pub field: &'static str,
@@ -35,7 +36,8 @@ pub struct PartDeclaration {
 }
 
 /// Activity of a rank while a part goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartActivity {
     /// Field of the activity over time.
     pub field: &'static str,
@@ -50,7 +52,8 @@ pub struct PartActivity {
 }
 
 /// Bars of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartLane {
     /// Their kind. Parts may share one.
     pub kind: &'static str,
@@ -59,7 +62,8 @@ pub struct PartLane {
 }
 
 /// Colours and characters. Shapes distinguish parts where colours are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartStyle {
     /// Colour in charts (Okabe and Ito, 2008).
     pub colour: &'static str,
@@ -72,7 +76,8 @@ pub struct PartStyle {
 }
 
 /// Possible limit of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartBound {
     /// Name in data.
     pub name: &'static str,
@@ -81,7 +86,8 @@ pub struct PartBound {
 }
 
 /// A setting to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartSetting {
     /// Meaning, as in `... would help most`.
     pub what: &'static str,
@@ -286,26 +292,6 @@ impl<T> IndexMut<Part> for PerPart<T> {
     fn index_mut(&mut self, part: Part) -> &mut T {
         &mut self.0[part as usize]
     }
-}
-
-/// The schema of an object whose fields all hold a `T`, with a description for each.
-pub(crate) fn object<T: JsonSchema>(
-    generator: &mut SchemaGenerator,
-    fields: impl IntoIterator<Item = (&'static str, String)>,
-) -> Schema {
-    let mut properties = Map::new();
-    let mut required = Vec::new();
-    for (field, description) in fields {
-        let mut schema = T::json_schema(generator);
-        schema.insert("description".into(), description.into());
-        properties.insert(field.into(), schema.into());
-        required.push(field);
-    }
-    json_schema!({
-        "type": "object",
-        "properties": Value::Object(properties),
-        "required": required,
-    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The critical path.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A chain of operations without a gap, from the beginning of the step to its end.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CriticalPath {
     /// Number of segments.
     pub count: u64,
@@ -24,7 +26,8 @@ pub struct CriticalPath {
 }
 
 /// One kind of operation on the critical path, over time.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PathSeries {
     /// `compute`, `all_reduce`, ..., `launch`.
     pub kind: String,
@@ -34,7 +37,8 @@ pub struct PathSeries {
 
 /// A segment of the critical path: an operation, when the path reaches it and leaves it, and why it
 /// began then.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PathSegment {
     /// The rank it is on: the first of its class.
     pub rank: u64,
@@ -58,7 +62,8 @@ pub struct PathSegment {
 }
 
 /// Operations of the same kind and name on the critical path.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PathOperation {
     /// Their name, with a star for each number.
     pub name: String,
@@ -73,7 +78,8 @@ pub struct PathOperation {
 }
 
 /// Segments of the critical path of one kind, layer or cause.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PathPart {
     /// Kind, layer or cause.
     pub name: String,

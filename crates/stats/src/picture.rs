@@ -1,10 +1,12 @@
 //! The network as pages draw it: small enough to look at, with the load of its links.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A graph made small enough to draw. Alike nodes in the middle of a long row share a cell.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Picture {
     /// How the cells lie: `tiers`, `grid`, `groups` or `circle`.
     pub layout: String,
@@ -17,7 +19,8 @@ pub struct Picture {
 }
 
 /// The links of a kind.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PictureSort {
     /// The word for the kind, or the rows that its links join: `NPU - tier 1`.
     pub name: String,
@@ -34,7 +37,8 @@ pub struct PictureSort {
 }
 
 /// One or more nodes that are drawn as one.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PictureCell {
     /// Name of the first node.
     pub name: String,
@@ -52,7 +56,8 @@ pub struct PictureCell {
 }
 
 /// The links between two cells, or inside one.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PictureCable {
     /// One cell, by its place in `cells`.
     pub a: u32,

@@ -4,12 +4,14 @@ use crate::{
     Bounds, Class, Counts, Detail, Dimension, Flits, Link, Network, Operation, Outside, Packets,
     Phase, Picture, Roofline, Symmetry,
 };
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// Result of a run. The same input gives the same bytes.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Report {
     /// `armillary.report/1`. Changes when a field changes its meaning.
     pub schema: String,
@@ -78,7 +80,8 @@ pub struct Report {
 }
 
 /// Request of a run.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Config {
     /// Name of the network backend, such as `analytical`.
     pub backend: String,
@@ -91,7 +94,8 @@ pub struct Config {
 }
 
 /// Where a workload comes from, and what its generator says about it.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Origin {
     /// Bytes of the buckets in which a text workload exchanges weight gradients. Null where each
     /// layer has its own exchange, and for everything else.
@@ -101,7 +105,7 @@ pub struct Origin {
     /// The file of its communicator groups, as the user named it.
     pub groups_file: Option<String>,
     /// The model it was made from and the options. Null for a workload read from files.
-    #[schemars(with = "Option<serde_json::Value>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
     pub model: Option<Box<RawValue>>,
     /// Whether computation of a text workload goes on while collectives are under way. True for
     /// everything else.
@@ -112,7 +116,7 @@ pub struct Origin {
     pub programs: u64,
     /// Parameters, operations, batch and memory, as `armillary workload --json` writes them. Null
     /// where they were not counted. Its numbers can have more than 64 bits.
-    #[schemars(with = "Option<serde_json::Value>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
     pub summary: Option<Box<RawValue>>,
     /// The path it was read from, as the user named it. Null for a workload that a program made.
     pub traces: Option<String>,

@@ -1,12 +1,14 @@
 //! The roofline of a recommendation model's step.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The least time of a recommendation model's step by the times of its parts: Eq. 1 of Neo and
 /// `ZionEX` (Mudigere et al., ISCA 2022, appendix B). Parts are as long as in this run, the mean of
 /// all ranks, so the times of exchanges contain what ranks wait for each other.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Roofline {
     /// The parts of Eq. 1.
     pub parts: RooflineParts,
@@ -29,7 +31,8 @@ pub struct Roofline {
 }
 
 /// Times of the parts of Eq. 1.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RooflineParts {
     /// Bottom MLP, forward.
     pub bottom_forward: f64,
@@ -58,7 +61,8 @@ pub struct RooflineParts {
 }
 
 /// A resource that a step needs.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RooflineResource {
     /// `memory bandwidth of tables`, `compute`, `all-to-all` or `all-reduce`.
     pub name: String,
