@@ -11,30 +11,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from ..declared import Within
+
+Count = Annotated[int, Within(1, 2**24)]
+Zero = Annotated[int, Within(0, 2**24)]
+"""A count that may be 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
     """A decoder-only transformer, dense or with experts. Widths are elements, counts are counts."""
 
-    layers: int
-    hidden: int
-    heads: int
-    ffn: int
+    layers: Count
+    hidden: Count
+    heads: Count
+    ffn: Count
     """Inner width of the dense perceptron."""
-    vocabulary: int
-    sequence: int
+    vocabulary: Count
+    sequence: Count
     """Tokens of a sample, unless the caller says otherwise."""
-    kv_heads: int | None = None
+    kv_heads: Count | None = None
     """Heads of keys and values (GQA); all heads when not given."""
-    head_dim: int | None = None
+    head_dim: Count | None = None
     """Width of a head's queries and keys; hidden / heads when not given. For MLA the part without
     position."""
-    positions: int = 0
+    positions: Zero = 0
     """Learned position embeddings; 0 for rotary ones."""
     gated: bool = False
     """Gated perceptron (SwiGLU): two matrices in, one out."""
-    norm: str = "layer"
+    norm: Literal["layer", "rms"] = "layer"
     """`layer` (gain and bias) or `rms` (gain)."""
     bias: bool = True
     """Biases on every linear layer but the head."""
@@ -49,38 +56,38 @@ class Decoder:
     pass."""
     tied: bool = True
     """The head shares the embedding's weights."""
-    q_rank: int = 0
+    q_rank: Zero = 0
     """MLA: width of compressed queries; 0 when they are not compressed."""
-    kv_rank: int = 0
+    kv_rank: Zero = 0
     """MLA: width of compressed keys and values; 0 for ordinary attention."""
-    rope_dim: int = 0
+    rope_dim: Zero = 0
     """MLA: width of the rotary part of queries and keys."""
-    value_dim: int | None = None
+    value_dim: Count | None = None
     """MLA: width of a head's values; `head_dim` when not given."""
-    experts: int = 0
+    experts: Zero = 0
     """Routed experts of a layer that has them; 0 for a dense model."""
-    top_k: int = 1
+    top_k: Count = 1
     """Experts each token visits."""
-    expert_ffn: int = 0
+    expert_ffn: Zero = 0
     """Inner width of an expert."""
-    shared_experts: int = 0
+    shared_experts: Zero = 0
     """Experts that every token visits."""
-    first_dense: int = 0
+    first_dense: Zero = 0
     """Layers at the start without experts."""
-    every: int = 1
+    every: Count = 1
     """Distance of layers with experts after the dense ones: each `every`-th layer has them."""
     router_bias: bool = False
     """A bias for each expert in the router."""
     shared_gate: bool = False
     """A gate on what the shared experts give."""
-    window: int = 0
+    window: Zero = 0
     """Tokens that a layer with a sliding window attends to; 0 for the whole sequence."""
     chunked: bool = False
     """The window is a chunk instead: a token attends to those of its own chunk (Llama 4)."""
-    full_every: int = 0
+    full_every: Zero = 0
     """Distance of layers with full attention, among those with a window or linear attention: each
     `full_every`-th has it; 0: none has."""
-    norms: int = 2
+    norms: Annotated[int, Within(1, 4)] = 2
     """Norms of a layer: 1 for attention and perceptron side by side, 4 for norms before and after
     both."""
     clamped: bool = False
@@ -93,15 +100,15 @@ class Decoder:
     """`qk_norm` over all heads together (OLMo 2), instead of each head."""
     gated_attention: bool = False
     """Queries come with a gate on attention's result (Qwen3-Next)."""
-    linear_key_heads: int = 0
+    linear_key_heads: Zero = 0
     """Linear attention (gated delta rule): heads of queries and keys; 0 without."""
-    linear_value_heads: int = 0
+    linear_value_heads: Zero = 0
     """Heads of values in linear attention."""
-    linear_key_dim: int = 0
+    linear_key_dim: Zero = 0
     """Width of one of its keys."""
-    linear_value_dim: int = 0
+    linear_value_dim: Zero = 0
     """Width of one of its values."""
-    linear_kernel: int = 0
+    linear_kernel: Zero = 0
     """Tokens that its convolution spans."""
 
     @property

@@ -7,19 +7,16 @@ the family; what has no published source has no place in it."""
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import functools
 import os
 import re
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import documents, old_words
+from ..declared import Source, read
 from ..errors import InputError, Problem
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
@@ -160,74 +157,12 @@ def _in_words_of_today(model: Model) -> Model:
     return replace(model, fields=fields, notes=tuple(old)) if old else model
 
 
-@functools.cache
-def _types(shape: type) -> Mapping[str, Any]:
-    """The type of each field."""
-    return types.MappingProxyType(typing.get_type_hints(shape))
-
-
 def parse(model: Model, shape: type[T]) -> T:
-    """The model's fields as the dataclass `shape`, which says what fields there are, their types
-    and defaults.
-
-    Types may be `int`, `float`, `str`, `bool`, `X | None` and tuples of these (`tuple[int, ...]`,
-    lists in the file). Raises `InputError` listing every unknown, missing or mistyped field."""
-    hints = _types(typing.cast(type, shape))
-    known = {item.name: item for item in dataclasses.fields(shape) if item.init}  # type: ignore[arg-type]
-    problems = [
-        model.problem(key, "unknown field", _near(key, known))
-        for key in model.fields
-        if key not in known
-    ]
-    values: dict[str, Any] = {}
-    for key, item in known.items():
-        if key not in model.fields:
-            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
-                problems.append(model.problem(key, "is missing", _type_name(hints[key])))
-        else:
-            values[key], fits = _convert(model.fields[key], hints[key])
-            if not fits:
-                problems.append(
-                    model.problem(
-                        key, f"{model.fields[key]!r} does not fit", _type_name(hints[key])
-                    )
-                )
-    if problems:
-        raise InputError(problems)
-    return shape(**values)
-
-
-def _near(key: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(key, list(known), n=3, cutoff=0.5)
-    return ", ".join(near or known)
-
-
-def _convert(value: object, hint: object) -> tuple[object, bool]:
-    """`value` as the type `hint`, and whether it is one."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        tried = [_convert(value, argument) for argument in arguments]
-        return next(((found, True) for found, fits in tried if fits), (None, False))
-    if origin is tuple:
-        if not isinstance(value, (list, tuple)):
-            return None, False
-        inner = [arguments[0]] * len(value) if arguments[-1] is ... else list(arguments)
-        pairs = [_convert(part, of) for part, of in zip(value, inner, strict=False)]
-        return tuple(found for found, _ in pairs), len(value) == len(inner) and all(
-            fits for _, fits in pairs
-        )
-    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value), True
-    if hint is int:
-        return value, isinstance(value, int) and not isinstance(value, bool)
-    return value, isinstance(hint, type) and isinstance(value, hint)
-
-
-def _type_name(hint: object) -> str:
-    names: dict[object, str] = {
-        int: "a whole number",
-        float: "a number",
-        str: "text",
-        bool: "true or false",
-    }
-    return names.get(hint, str(hint).replace("typing.", ""))
+    """The model's fields as the dataclass `shape`, which declares them (`declared.py`). Raises
+    `InputError` listing every problem."""
+    lines: dict[documents.Path_, int] = {(key,): line for key, line in model.lines.items()}
+    source = Source(dict(model.fields), model.file or model.name, lines=lines)
+    found = read(shape, source)
+    source.finish()
+    assert found is not None
+    return found

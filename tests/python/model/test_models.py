@@ -73,8 +73,8 @@ def test_every_bad_field_is_named() -> None:
         parse(model, Shape)
     said = [str(problem) for problem in caught.value.problems]
     assert len(said) == 4
-    assert "m.yml: layer: unknown field (allowed: layers)" in said
-    assert "m.yml: line 7: ratio: 'x' does not fit (allowed: a number)" in said
+    assert "m.yml: layer: unknown key (allowed: layers)" in said
+    assert "m.yml: line 7: ratio: 'x' is not a number (allowed: a number)" in said
 
 
 LLAMA = {

@@ -144,9 +144,9 @@ def test_one_token_costs_six_operations_a_parameter() -> None:
         ({"heads": 5}, "5 heads don't divide the hidden width of 64"),
         ({"kv_heads": 3}, "3 heads of keys and values don't divide 4 heads"),
         ({"norm": "batch"}, "unknown norm 'batch'"),
-        ({"layers": 0}, "0 is out of range"),
+        ({"layers": 0}, "invalid count: 0"),
         ({"experts": 4}, "4 experts of inner width 0"),
-        ({"layers": "many"}, "'many' does not fit"),
+        ({"layers": "many"}, "invalid count: 'many'"),
     ],
 )
 def test_impossible_models(fields: dict[str, object], said: str) -> None:
