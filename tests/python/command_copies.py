@@ -87,10 +87,12 @@ class Copies:
         environment: Mapping[str, str],
         output: int | None = None,
         limits: Mapping[int, int] | None = None,
+        given: int | None = None,
     ) -> Command:
         """The command, which runs. `-c` and a program in Python are one as well.
 
-        `output`: descriptor to print to. `limits`: of the process, as `resource` numbers them."""
+        `output`: descriptor to print to. `limits`: of the process, as `resource` numbers them.
+        `given`: descriptor to read from; without it, there is nothing to read."""
         texts = {name: str(value) for name, value in environment.items()}
         job = {
             "arguments": arguments,
@@ -103,7 +105,8 @@ class Copies:
         readers, ends = zip(*(_reader() for _ in range(2)), strict=True)
         with Path(os.devnull).open("rb") as nothing:
             printed = ends[0] if output is None else output
-            socket.send_fds(to, [b"x"], [nothing.fileno(), printed, ends[1]])
+            read = nothing.fileno() if given is None else given
+            socket.send_fds(to, [b"x"], [read, printed, ends[1]])
         for end in ends:
             os.close(end)
         to.sendall(json.dumps(job).encode() + b"\n")

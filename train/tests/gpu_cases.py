@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from command_copies import Copies
 from embedding_reference import KERNELS_ON, Case, Reference, to_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -396,7 +397,7 @@ def of_schemes(optimizer: str, *schemes: str) -> Spec:
     return {**spec, "tables": tables, "features": features, "gpu": True}
 
 
-def test_tables_on_the_gpus_of_ranks_are_those_of_one_process() -> None:
+def test_tables_on_the_gpus_of_ranks_are_those_of_one_process(trainings: Copies) -> None:
     """Arrays are exchanged by PyTorch, as they are between GPUs: by NCCL, where there is one."""
     weighted = of_schemes("clipped_adagrad", "table", "column", "row", "table_row", "data")
     summed = [[*each[:2], "sum"] for each in weighted["features"]]
@@ -410,7 +411,7 @@ def test_tables_on_the_gpus_of_ranks_are_those_of_one_process() -> None:
     cached["cache"] = 20_000
     for table in cached["tables"]:
         table["tier"] = "host"
-    with ranks(2) as group:
+    with ranks(trainings, 2) as group:
         for spec in (weighted, by_columns, unpooled, cached):
             check(group.run("sockets", size=2, spec=spec, steps=2), spec)
         cached["tables"][0]["tier"] = "device"

@@ -1,20 +1,22 @@
 """Processes that run cases of sharded tables together: started once, asked many times.
 
-`Ranks` is the side of the tests. The processes are `sharded_cases.py`."""
+`Ranks` is the side of the tests. The processes run `sharded_cases.py`."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import selectors
-import subprocess
+import select
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from command_copies import Copies
 
 Answer = Any
 """What JSON can say."""
@@ -24,20 +26,10 @@ PATIENCE = 100.0
 
 
 class Ranks:
-    """Processes with a group each of 1, 2 and all of them."""
+    """Processes with a group each of 1, 2 and all: copies of one that has loaded PyTorch."""
 
-    def __init__(self, size: int, folder: Path) -> None:
-        script = Path(__file__).with_name("sharded_cases.py")
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, str(script), str(rank), str(size), str(folder / "store")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment,
-            )
-            for rank in range(size)
-        ]
+    def __init__(self, trainings: Copies, size: int, folder: Path) -> None:
+        self.ranks = [Asked(trainings, rank, size, folder) for rank in range(size)]
 
     def run(
         self, case: str, size: int, *, lost: int | None = None, **arguments: object
@@ -45,14 +37,11 @@ class Ranks:
         """What the case returns on each of the first `size` ranks, or what it raises: the name of
         the error's class and its text. The rank `lost` ends."""
         question = json.dumps({"case": case, "size": size, "arguments": arguments}) + "\n"
-        asked = self.processes[:size]
-        for process in asked:
-            assert process.stdin is not None
-            process.stdin.write(question.encode())
-            process.stdin.flush()
+        asked = self.ranks[:size]
+        for each in asked:
+            each.say(question)
         deadline = time.monotonic() + PATIENCE
-        left = [process for rank, process in enumerate(asked) if rank != lost]
-        return [self._answer(process, deadline) for process in left]
+        return [each.answer(deadline) for rank, each in enumerate(asked) if rank != lost]
 
     def same(self, case: str, size: int, **arguments: Answer) -> Answer:
         """What the case returns, which is the same on all ranks."""
@@ -60,31 +49,53 @@ class Ranks:
         assert all(answer == answers[0] for answer in answers), answers
         return answers[0]
 
-    def _answer(self, process: subprocess.Popen[bytes], deadline: float) -> Answer:
-        assert process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            assert selector.select(deadline - time.monotonic()), "a rank hangs"
-        line = process.stdout.readline()
-        assert line, f"a rank has ended with exit code {process.wait()}"
+    def end(self) -> None:
+        """Ends all processes."""
+        for each in self.ranks:
+            each.end()
+
+
+class Asked:
+    """One of the processes, and the pipes to and from it."""
+
+    def __init__(self, trainings: Copies, rank: int, size: int, folder: Path) -> None:
+        given, self._questions = os.pipe()
+        self._answers, output = os.pipe()
+        store = str(folder / "store")
+        program = f"import sys; sys.path[:0] = {sys.path!r}; import sharded_cases; "
+        program += f"sharded_cases.main({rank}, {size}, {store!r})"
+        self.command = trainings.start(
+            ["-c", program], folder, os.environ, output=output, given=given
+        )
+        os.close(given)
+        os.close(output)
+        self._lines = os.fdopen(self._answers)
+
+    def say(self, question: str) -> None:
+        """Asks."""
+        os.write(self._questions, question.encode())
+
+    def answer(self, deadline: float) -> Answer:
+        """What the process says, until a moment."""
+        left = max(0.0, deadline - time.monotonic())
+        assert select.select([self._answers], [], [], left)[0], "a rank hangs"
+        line = self._lines.readline()
+        assert line, self.command.communicate(PATIENCE)
         return json.loads(line)
 
     def end(self) -> None:
-        """Ends all processes."""
-        for process in self.processes:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                with contextlib.suppress(BrokenPipeError):
-                    if pipe is not None:
-                        pipe.close()
+        """Ends the process."""
+        self.command.send_signal(signal.SIGKILL)
+        self.command.communicate(PATIENCE)
+        os.close(self._questions)
+        self._lines.close()
 
 
 @contextlib.contextmanager
-def ranks(size: int) -> Iterator[Ranks]:
+def ranks(trainings: Copies, size: int) -> Iterator[Ranks]:
     """`size` processes, which end with the block."""
     with tempfile.TemporaryDirectory() as folder:
-        found = Ranks(size, Path(folder))
+        found = Ranks(trainings, size, Path(folder))
         try:
             yield found
         finally:

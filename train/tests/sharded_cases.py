@@ -1,4 +1,4 @@
-"""Cases of sharded tables, on one rank. `ranks.py` starts one process for each rank."""
+"""Cases of sharded tables, on one rank. `ranks.py` makes one process for each rank."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -552,15 +553,15 @@ CASES: dict[str, Callable[..., Any]] = {
 }
 
 
-def main() -> None:
+def main(rank: int, size: int, store: str) -> None:
     """Answers questions until there are no more."""
-    rank, size = int(sys.argv[1]), int(sys.argv[2])
+    warnings.simplefilter("error")
     torch.set_num_threads(1)
     # NCCL refuses two ranks of one host on one GPU. So each is a host, and they use sockets.
     os.environ["NCCL_HOSTID"] = f"rank-{rank}"
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if KERNELS_ON == "cuda" else "gloo",
-        init_method=f"file://{sys.argv[3]}",
+        init_method=f"file://{store}",
         rank=rank,
         world_size=size,
         timeout=timedelta(seconds=60),
@@ -575,7 +576,3 @@ def main() -> None:
         except ArmillaryError as error:
             answer = [type(error).__name__, str(error)]
         print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_copies import Copies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ranks import Ranks, ranks
@@ -37,8 +38,8 @@ Spec = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def group() -> Iterator[Ranks]:
-    with ranks(SIZE) as found:
+def group(trainings: Copies) -> Iterator[Ranks]:
+    with ranks(trainings, SIZE) as found:
         yield found
 
 
@@ -149,9 +150,11 @@ def check(answers: list[Any], spec: Spec) -> None:
 
 @pytest.mark.parametrize("optimizer", RULES)
 @pytest.mark.parametrize("size", [2, 4])
-def test_a_hundred_steps_are_those_of_one_process(group: Ranks, optimizer: str, size: int) -> None:
+def test_steps_are_those_of_one_process(group: Ranks, optimizer: str, size: int) -> None:
+    """Rows of all places are looked up from the ninth step on. A hundred steps, of one rule, are
+    those whose errors could add up."""
     spec = mixed(optimizer, size)
-    steps = 100 if size == 2 or optimizer == "row_wise_adagrad" else 10
+    steps = 100 if (optimizer, size) == ("row_wise_adagrad", 2) else 10
     check(group.run("compare", size=size, spec=spec, steps=steps), spec)
 
 
@@ -162,7 +165,7 @@ PROPERTIES = settings(
 )
 
 
-@pytest.mark.parametrize(("size", "examples", "steps"), [(1, 8, 5), (2, 25, 10), (4, 6, 6)])
+@pytest.mark.parametrize(("size", "examples", "steps"), [(1, 6, 5), (2, 20, 6), (4, 6, 6)])
 def test_any_mix_is_that_of_one_process(group: Ranks, size: int, examples: int, steps: int) -> None:
     @settings(PROPERTIES, max_examples=examples)
     @given(specs(size))
@@ -179,7 +182,7 @@ def test_tables_of_16_bits_round_alike(group: Ranks) -> None:
     spec["tables"] = [each for each in spec["tables"] if each["scheme"] in ORDERED]
     names = {each["name"] for each in spec["tables"]}
     spec["features"] = [each for each in spec["features"] if each[1] in names]
-    check(group.run("compare", size=2, spec=spec, steps=30), spec)
+    check(group.run("compare", size=2, spec=spec, steps=10), spec)
 
 
 def test_arrays_go_through_sockets_too(group: Ranks) -> None:
@@ -328,7 +331,7 @@ def test_tables_across_nodes_and_columns_within(group: Ranks, optimizer: str) ->
     ]
     features = [[f"f{at}", each["name"], "mean"] for at, each in enumerate(tables)]
     spec = mixed(optimizer) | {"tables": tables, "features": features}
-    check(group.run("compare", size=SIZE, spec=spec, steps=20), spec)
+    check(group.run("compare", size=SIZE, spec=spec, steps=10), spec)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -337,17 +340,17 @@ def test_rows_of_lookups_are_those_of_one_process(group: Ranks, size: int) -> No
     for table in spec["tables"]:
         table["columns"] = 24
     spec["features"] = [[name, table, "none"] for name, table, _ in spec["features"]]
-    check(group.run("compare", size=size, spec=spec, steps=30), spec)
+    check(group.run("compare", size=size, spec=spec, steps=10), spec)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_gradients_of_weights_are_those_of_one_process(group: Ranks, size: int) -> None:
     spec = mixed("row_wise_adagrad", size) | {"weighted": True, "gradients": True}
     spec["features"] = [[name, table, "sum"] for name, table, _ in spec["features"]]
-    check(group.run("compare", size=size, spec=spec, steps=30), spec)
+    check(group.run("compare", size=size, spec=spec, steps=10), spec)
 
 
-@pytest.mark.parametrize("size", [1, 2, SIZE])
+@pytest.mark.parametrize("size", [1, 2])
 def test_tables_in_distributed_data_parallel(group: Ranks, size: int) -> None:
     """With `mean`, tables take the step of the dense part. With `sum`, theirs is that of a loss
     which is not divided by the number of ranks."""
@@ -397,5 +400,7 @@ def test_a_lost_rank_is_an_error_on_the_others(group: Ranks) -> None:
     for rank, (name, text) in enumerate(answers):
         assert name == "LostContactError"
         assert text.startswith(f"rank {rank}: contact with another process was lost: ")
-    assert group.processes[3].wait(timeout=60) == 3
+    lost = group.ranks[3].command
+    lost.communicate(60)
+    assert lost.returncode == 3
     assert time.monotonic() - begin < 50
