@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train lab trainer ns3 test test-sim test-train test-lab rust-build rust-test python-test numbers generate bench fuzz rust-fuzz python-fuzz
+.PHONY: help prerequisites setup demo train lab trainer ns3 test test-sim test-train test-lab rust-build rust-test python-test peers numbers generate bench fuzz rust-fuzz python-fuzz
 .PHONY: extension packages lint rust-lint python-lint stubs hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
@@ -133,6 +133,9 @@ rust-test: prerequisites
 
 python-test:
 	$(PYTEST)
+
+peers: setup lab packages ## Ask live peers (ns-3, jax, ...), compare with the records: PEERS="jax ns3", RECORD=1
+	@$(BIN)/python lab/peers/run_peers.py $(if $(RECORD),--record) $(PEERS)
 
 numbers: setup lab packages ## Rerun every table of numbers in the documents; fail if one differs (an hour)
 	$(BIN)/python tools/numbers_of_documents.py

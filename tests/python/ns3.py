@@ -1,16 +1,13 @@
 """ns-3 behind `--backend external:` for tests and benchmarks: the adapter, and workloads that ns-3
-and `packet` carry alike. Not here: what is compared (`test_ns3.py`,
-`lab/bench/python/external.py`)."""
+and `packet` carry alike. Not here: asking ns-3 (`lab/peers/record_ns3.py`,
+`lab/bench/python/external.py`), comparing (`test_ns3_recorded.py`)."""
 
 from __future__ import annotations
 
 import csv
-import json
 import random
-import shutil
 import subprocess
-from dataclasses import asdict, dataclass
-from datetime import date
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,6 @@ import armillary as arm
 from armillary import api
 
 ROOT = Path(__file__).parents[2]
-MISSING = "ns-3 is not installed (apt-get install libns3-dev)"
 TCP: dict[str, object] = {
     "network.packet.tcp.like": "ns3",
     "network.packet.framing": "2 B",
@@ -29,8 +25,6 @@ TCP: dict[str, object] = {
     "network.packet.tcp.ack_delay": "1 ms",
 }
 """TCP of ns-3 for `packet` (docs/models/networks-packet.md#as-ns-3-does-it)."""
-RECORDED = ROOT / "tests/golden/packets/ns3_live.json"
-"""Answers of ns-3 for drawn workloads; `python tests/python/ns3.py` writes them anew."""
 SEED = 20261125
 """Of the workloads that are drawn."""
 HOSTS = 128
@@ -40,10 +34,8 @@ LOSSES = ("drops", "retransmits", "timeouts")
 
 
 @cache
-def backend() -> str | None:
-    """The name of ns-3 as a backend, built if it is not; `None` where it is not installed."""
-    if not Path("/usr/include/ns3").exists() or shutil.which("make") is None:
-        return None
+def backend() -> str:
+    """The name of ns-3 as a backend, built if it is not."""
     subprocess.run(["make", "--silent", "-C", str(ROOT / "adapters/ns3")], check=True)
     return f"external:{ROOT / 'target/adapters/armillary-ns3'}"
 
@@ -143,21 +135,63 @@ def slow_start_left_early() -> list[Drawn]:
     ]
 
 
-def recorded() -> list[tuple[Drawn, float]]:
-    """Workloads without losses, and what ns-3 took for them, us."""
-    rows = json.loads(RECORDED.read_text(encoding="utf-8"))["runs"]
-    return [(Drawn(**row["workload"]), row["us"]) for row in rows]
+@dataclass(frozen=True)
+class Row:
+    """Four NPUs in a row that reduce in four chunks, each of which waits 3 us for its injection. No
+    packets meet to the picosecond, which would leave their order to the order of events."""
+
+    latencies: tuple[int, ...]
+    """Of its links, nanoseconds."""
+    ack_every: int
+
+    def us(self, network: str) -> float:
+        """Its step time."""
+        links = [
+            f"  - {{between: [npu{at}, npu{at + 1}], bandwidth: 40 Gb/s, latency: {latency} ns}}"
+            for at, latency in enumerate(self.latencies)
+        ]
+        platform = arm.Platform.parse("\n".join(["graph:", "  npus: 4", "  links:", *links, ""]))
+        settings = TCP | {
+            "network.packet.injection_latency": "3 us",
+            "network.packet.tcp.initial_window": 1,
+            "network.packet.tcp.ack_every": self.ack_every,
+            "collectives.all_reduce": "double_binary_tree",
+            "scheduler.chunks": 4,
+            "scheduler.endpoint_delay": "0 ns",
+        }
+        report = api.collective_result(
+            "all_reduce", 1_051_600, platform.changed(settings), backend=network
+        ).report
+        return report["step_time_ns"] / 1e3
 
 
-def record(count: int) -> None:
-    """Writes what ns-3 takes for workloads without losses."""
-    rows = []
-    for each in [*slow_start_left_early(), *drawn(SEED, 2 * count)]:
-        found = each.run(str(backend()))
-        if [found[key] for key in LOSSES] == [0, 0, 0]:
-            rows.append({"workload": asdict(each), "us": found["us"]})
-    text = {"ns3": "3.37", "date": str(date.today()), "runs": rows[:count]}
-    RECORDED.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
+ROWS = [
+    Row(latencies, ack_every)
+    for ack_every in (1, 2)
+    for latencies in ((10495, 10493, 10499), (10391, 10493, 10477))
+]
+
+
+def smaller(network: str) -> float:
+    """Time in us of a recorded run with 16 of its 128 hosts. Each run takes ns-3 from 10 to 108 CPU
+    seconds, so all of them run by hand (`lab/bench/python/external.py recorded MTU`; results in
+    lab/results/2026-11-25-external.md). Here 16 hosts with 1/8 of the bytes send messages of the
+    same size."""
+    run = run_with_16_hosts()
+    platform = star(16, run.mtu, run.buffer)
+    report = api.collective_result("all_reduce", 1_000_000, platform, backend=network).report
+    return report["step_time_ns"] / 1e3
+
+
+def run_with_16_hosts() -> Recorded:
+    """The recorded run that `smaller` repeats."""
+    [run] = [
+        run
+        for run in recorded_runs()
+        if (run.order, run.size, run.mtu, run.buffer, run.algorithm)
+        == (1, 8_000_000, 9000, 500_000, "a2a")
+    ]
+    return run
 
 
 def _one(found: random.Random) -> Drawn:
@@ -316,7 +350,3 @@ def _shuffled(hosts: list[int], host: int) -> list[int]:
         other = (mixed ^ (mixed >> 31)) % (at + 1)
         hosts[at], hosts[other] = hosts[other], hosts[at]
     return hosts
-
-
-if __name__ == "__main__":
-    record(40)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from conftest import ROOT
+from peer_records import answers
 
 from armillary.errors import InputError
 from armillary.model import load_model
@@ -66,6 +67,14 @@ def test_an_imported_model_predicts_what_it_did_there(
     found = logits(restored(tmp_path, facts))
     wanted = torch.tensor(PREDICTED[source.removesuffix(".pt")])
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_torchrec_predicts_the_same_with_these_weights() -> None:
+    """As a live peer, which loads the recorded files."""
+    recorded = answers("torchrec")["predictions"]
+    for name, predicted in recorded.items():
+        np.testing.assert_allclose(PREDICTED[name], predicted, rtol=1e-5)
+    assert sorted(recorded) == ["torchrec", "torchrec-dcn"]
 
 
 def test_training_goes_on_from_an_imported_model(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-//! ns-3 behind the contract (`adapters/ns3`). The tests build the adapter where Debian's libns3-dev is
-//! installed, and skip elsewhere.
+//! ns-3 behind the contract (`adapters/ns3`), a live peer: `make peers PEERS=ns3` runs these tests. They
+//! build the adapter, which needs Debian's libns3-dev.
 
 mod common;
 
@@ -33,8 +33,9 @@ fn bound(backend: &External, transfer: &Transfer) -> Span {
 }
 
 #[test]
+#[ignore = "a live peer: make peers"]
 fn it_keeps_the_contract() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     for name in ["Ring(8)", "Switch(8)", "Ring(4)_Switch(2)"] {
         let make = || backend(&command, name, 60.0);
         assert_eq!(conformance::check(make, &traffic(), bound), Ok(()), "{name}");
@@ -45,8 +46,9 @@ fn it_keeps_the_contract() {
 /// 10 GB/s, 1,502 B with headers (20 B of IP, 20 B of TCP, 2 B of the point-to-point protocol). The
 /// adapter sees a send 1 ps late, as ns-3 does with all of them.
 #[test]
+#[ignore = "a live peer: make peers"]
 fn a_short_message_takes_the_time_of_its_packets() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     let mut network = backend(&command, "Ring(4)", 60.0);
     let done = conformance::run(&mut network, &[(Time::ZERO, one(0, 1, 14_600, 1))]);
     let time = done.expect("it runs")[0].time;
@@ -78,8 +80,9 @@ const DISCIPLINES: [&str; 11] = [
 /// packets of 1,500 B; the fair ones take one more before they drop one. A token bucket sends at the
 /// rate of the links.
 #[test]
+#[ignore = "a live peer: make peers"]
 fn queue_disciplines_hold_what_their_ports_have_room_for() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     for name in DISCIPLINES {
         let disc = format!(
             "{command} --queue-disc={name}QueueDisc --buffer=45000 --rto-min-us=1000 \
@@ -109,8 +112,9 @@ fn incast(command: &str, senders: u32, bytes: u64) -> (u64, PacketUsage) {
 /// Of four packets that meet at a port one leaves and one has room. The two others are sent again
 /// together, a timeout later.
 #[test]
+#[ignore = "a live peer: make peers"]
 fn a_lost_packet_waits_for_the_timeout() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     let lossy = format!("{command} --buffer=1502 --rto-min-us=5000");
     let (last, packets) = incast(&lossy, 4, 1460);
     assert_eq!((packets.drops, packets.losses.timeouts), (2, 2));
@@ -118,8 +122,9 @@ fn a_lost_packet_waits_for_the_timeout() {
 }
 
 #[test]
+#[ignore = "a live peer: make peers"]
 fn every_recovery_of_ns3_runs() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     for name in ["TcpPrrRecovery", "TcpClassicRecovery"] {
         let (_, packets) =
             incast(&format!("{command} --buffer=45000 --recovery={name}"), 4, 300_000);
@@ -130,8 +135,9 @@ fn every_recovery_of_ns3_runs() {
 /// The initial window needs no acknowledgement, so every congestion control sends it alike. (BBR
 /// spreads it over time.)
 #[test]
+#[ignore = "a live peer: make peers"]
 fn every_congestion_control_of_ns3_runs() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     for name in [
         "NewReno",
         "LinuxReno",
@@ -172,8 +178,9 @@ fn arrival(command: &str, bytes: u64) -> u64 {
 /// for its acknowledgement of 42 B, there and back. A window of two segments: two packets leave for
 /// each acknowledgement that comes back.
 #[test]
+#[ignore = "a live peer: make peers"]
 fn sizes_of_packets_and_windows_are_those_of_the_command() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     let (packet, answer) = (1_000_000 + 2 * 150_200, 1_000_000 + 2 * 4_200);
     let two = 2 * 8960;
     assert_eq!(arrival(&format!("{command} --mtu=9000"), two), 3 * 900_200 + 1_000_000 + 1);
@@ -193,8 +200,9 @@ fn sizes_of_packets_and_windows_are_those_of_the_command() {
 }
 
 #[test]
+#[ignore = "a live peer: make peers"]
 fn what_it_does_not_have_is_refused() {
-    let Some(command) = example_in_ns3() else { return };
+    let command = example_in_ns3();
     let refusal = |options: &str| {
         let mut network = backend(&format!("{command} {options}"), "Ring(4)", 60.0);
         conformance::run(&mut network, &[(Time::ZERO, one(0, 1, 1, 1))]).expect_err(options)

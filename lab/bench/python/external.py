@@ -23,7 +23,7 @@ from pathlib import Path
 import armillary as arm
 from armillary import api
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
 from ns3 import HOSTS, LOSSES, TCP, Drawn, backend, drawn, recorded_runs, star  # noqa: E402
@@ -89,7 +89,7 @@ def exchange() -> None:
 
 def ns3() -> None:
     """`packet` next to live ns-3."""
-    name = str(backend())
+    name = backend()
     print("| workload | packet, us | ns-3, us | difference |")
     print("| --- | --- | --- | --- |")
     for each in drawn(SEED, 20):
@@ -117,7 +117,7 @@ def speed() -> None:
     platform = star(32, 9000, 500_000)
     print("| network | hops | CPU s | hops / CPU s |")
     print("| --- | --- | --- | --- |")
-    for label, network in (("packet", "packet"), ("ns-3", str(backend()))):
+    for label, network in (("packet", "packet"), ("ns-3", backend())):
         begin, children = time.process_time(), _children()
         report = api.collective_result("all_reduce", 4_000_000, platform, backend=network).report
         used = time.process_time() - begin + _children() - children
@@ -132,7 +132,7 @@ def recorded(mtu: str) -> None:
         if run.mtu != int(mtu):
             continue
         begin = _children()
-        ours = run.again(str(backend()))
+        ours = run.again(backend())
         off = ours / run.us - 1
         print(
             f"| {run} | {run.us:,.3f} | {ours:,.3f} | {off:+.4%} | {_children() - begin:.0f} |",
@@ -150,7 +150,7 @@ def dlrm(iterations: str, chunks: str) -> None:
     workload = arm.workload.build("dlrm-hoti", dp=HOSTS, passes=int(iterations))
     print("| network | step, ms | transfers | hops | drops | CPU s of it | of Armillary |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for label, network in (("packet", "packet"), ("ns-3", str(backend()))):
+    for label, network in (("packet", "packet"), ("ns-3", backend())):
         begin, children = time.process_time(), _children()
         report = arm.simulate(workload, platform, backend=network).report
         packets = report["packets"]

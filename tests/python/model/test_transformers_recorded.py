@@ -1,5 +1,4 @@
-"""Parameters of models that transformers built from drawn configurations, of every known type.
-`record_transformers.py` recorded them; the first line of the file has the version."""
+"""Parameters of models that transformers built from drawn configurations, of every known type."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peer_records import answers
 
 from armillary.errors import InputError
 from armillary.model.decoder_reader import decoder
@@ -15,9 +15,9 @@ from armillary.model.huggingface_kinds import KNOWN
 from armillary.model.weights import parameters
 from armillary.workload import load_model
 
-LINES = Path(__file__).with_name("transformers.jsonl").read_text(encoding="utf-8").splitlines()
-LEFT_OUT: dict[str, str] = json.loads(LINES[0])["left_out"]
-MODELS: list[dict[str, Any]] = [json.loads(line) for line in LINES[1:]]
+RECORDED = answers("transformers")
+LEFT_OUT: dict[str, str] = RECORDED["left_out"]
+MODELS: list[dict[str, Any]] = RECORDED["models"]
 
 
 def kind(recorded: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peer_records import answers
 from problems import Instance, instance, sizes, tables
 
 import armillary as arm
@@ -24,7 +24,8 @@ from armillary.plan.costs import Way, hosted, platform_rates, volume_rates, ways
 from armillary.plan.partition import Shards, by_memory, by_node, differencing, greedy, improved
 from armillary.plan.search import Found, search
 
-RECORDED = json.loads((Path(__file__).parent / "data/torchrec.json").read_text("utf-8"))
+RECORDED: dict[str, float | None] = answers("torchrec")["greatest_load"]
+"""The greatest load of TorchRec's plan for some of the problems; none where it finds no plan."""
 HALVES = "forward=fp16,backward=fp16,reduce-scatter=fp16"
 
 
@@ -49,11 +50,12 @@ def placed_loads(problem: Instance, found: Found) -> tuple[list[float], list[int
 
 @pytest.mark.parametrize("first", range(0, 500, 50))
 def test_random_problems(first: int) -> None:
-    """Every twentieth of 500; all of them with `ALL_PLANS=1` (two minutes)."""
+    """Every twentieth of 500; all with `ALL_PLANS=1` (two minutes). TorchRec has planned every
+    tenth."""
     step = 1 if os.environ.get("ALL_PLANS") else 20
     for seed in range(first, first + 50, step):
         problem = instance(seed)
-        found, recorded = problem.search(), RECORDED["greatest_load"][str(seed)]
+        found, recorded = problem.search(), RECORDED.get(str(seed))
         if found.best is None:
             assert recorded is None, f"seed {seed}: TorchRec has a plan"
             continue

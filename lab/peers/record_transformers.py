@@ -1,19 +1,17 @@
-"""Records the parameters of models that transformers builds from drawn configurations.
+"""What transformers answers: the parameters of models that it builds from drawn configurations.
 
-Not a test: run it where transformers is installed, to renew `transformers.jsonl` next to the tests.
-The file names the version. Models are built on the meta device, so that they take no memory."""
+Models are built on the meta device, so that they take no memory."""
 
 from __future__ import annotations
 
 import json
 import random
-import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM  # type: ignore[import-not-found]
+from answers import Answers, main
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from armillary.model.huggingface_kinds import KNOWN
 
@@ -70,15 +68,12 @@ def record(kind: str, draw: random.Random) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Writes the file."""
+def answers() -> Answers:
+    """The drawn models, and the types that are left out."""
     kinds = sorted(set(KNOWN) - set(WITHOUT))
-    found = [record(kind, random.Random(f"{kind} {seed}")) for kind in kinds for seed in SEEDS]
-    head = json.dumps({"transformers": version("transformers"), "left_out": WITHOUT})
-    lines = [head, *map(json.dumps, found)]
-    Path(__file__).with_name("transformers.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-    sys.stdout.write(f"{len(found)} models\n")
+    models = [record(kind, random.Random(f"{kind} {seed}")) for kind in kinds for seed in SEEDS]
+    return {"left_out": WITHOUT, "models": models}
 
 
 if __name__ == "__main__":
-    main()
+    main(version("transformers"), answers)

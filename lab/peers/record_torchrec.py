@@ -1,21 +1,22 @@
-"""Records what TorchRec's planner finds for the random problems, at our costs.
+"""What TorchRec answers: the greatest loads of its plans for random problems at our costs, and the
+predictions of its models with the weights of `examples/checkpoints`.
 
-Run once where torchrec and fbgemm are installed: `python record_torchrec.py 500`. It writes
-`data/torchrec.json`: for each seed the greatest load of TorchRec's plan, or null where it finds
-none. TorchRec enumerates the schemes that we do, with our cost and memory of each shard, and
-searches with its default proposers and partitioner."""
+TorchRec enumerates the schemes that we do, with our cost and memory of each shard, and searches
+with its default proposers and partitioner."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import record as checkpoints
 import torch
 import torchrec
+from answers import Answers, main
 from problems import Instance, instance
+from torch.distributed.checkpoint.state_dict_loader import load
+from torchrec import KeyedJaggedTensor
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
@@ -26,10 +27,14 @@ from torchrec.distributed.planner.types import (
     ShardEstimator,
     Storage,
 )
+from torchrec.models.dlrm import DLRM, DLRM_DCN, DLRMTrain
 
 from armillary.plan.costs import volume_rates
 from armillary.plan.costs import ways as ways_of
 
+CHECKPOINTS = Path(checkpoints.__file__).parent
+SHAPE = (checkpoints.DENSE, checkpoints.BOTTOM, checkpoints.TOP)
+PROBLEMS = range(0, 500, 10)
 SCHEMES = {
     "table_wise": "table",
     "column_wise": "column",
@@ -125,6 +130,7 @@ class Nothing:
     last_reserved_topology = None
 
     def reserve(self, topology: Any, **_: object) -> Any:  # noqa: ANN401
+        """All that the topology has."""
         return topology
 
 
@@ -150,9 +156,33 @@ def scored(problem: Instance, plan: Any) -> float:  # noqa: ANN401
     return float(loads.max())
 
 
+def predictions() -> dict[str, list[float]]:
+    """Logits of TorchRec's models for the recorded samples, with weights from the files."""
+    dot = DLRMTrain(DLRM(checkpoints.collection(), *SHAPE))
+    dot.load_state_dict(torch.load(CHECKPOINTS / "torchrec.pt", weights_only=True))
+    cross = DLRM_DCN(checkpoints.collection(), *SHAPE, 2, 3)
+    state = {"model": cross.state_dict()}
+    load(state, checkpoint_id=CHECKPOINTS / "torchrec-dcn", no_dist=True)
+    cross.load_state_dict(state["model"])
+    indices = checkpoints.INDICES
+    batch = KeyedJaggedTensor.from_lengths_sync(
+        [f"c{number}" for number in range(len(indices))],
+        indices.reshape(-1),
+        torch.ones(indices.numel(), dtype=torch.int32),
+    )
+    models = {"torchrec": dot.model, "torchrec-dcn": cross}
+    with torch.no_grad():
+        return {
+            name: model(checkpoints.COUNTS, batch).view(-1).tolist()
+            for name, model in models.items()
+        }
+
+
+def answers() -> Answers:
+    """All of them."""
+    loads = {str(seed): greatest(instance(seed)) for seed in PROBLEMS}
+    return {"greatest_load": loads, "predictions": predictions()}
+
+
 if __name__ == "__main__":
-    count = int(sys.argv[1])
-    found = {str(seed): greatest(instance(seed)) for seed in range(count)}
-    out = {"source": f"torchrec {torchrec.__version__}", "greatest_load": found}
-    path = Path(__file__).parent / "data" / "torchrec.json"
-    path.write_text(json.dumps(out, indent=0) + "\n", encoding="utf-8")
+    main(torchrec.__version__, answers)

@@ -1,0 +1,131 @@
+"""What JAX answers on processors: which collectives XLA puts into sharded layers of a transformer,
+and what its profiler and compiler write.
+
+Weights are cut as Megatron cuts them: by heads, and the perceptron's first matrix by columns and
+the second by rows. Samples are cut over the other axis of the mesh. XLA chooses the collectives
+itself."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from answers import Answers, main
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+MESHES = ((2, 4), (4, 2))
+"""Ranks of data parallelism and of tensor parallelism."""
+SHAPE_OF_MODEL = {"layers": 2, "hidden": 32, "heads": 8, "ffn": 64, "sequence": 6}
+SAMPLES = 8
+COLLECTIVE = re.compile(
+    r" = (?P<shapes>\(?[a-z0-9]+\[.*?) (?P<kind>all-reduce|all-gather|reduce-scatter|all-to-all|"
+    r"collective-permute)(?:-start)?\(.*?replica_groups=(?P<groups>\S+?),? "
+)
+SHAPE = re.compile(r"[a-z0-9]+\[(\d*(?:,\d+)*)\]")
+
+
+def normed(x: jax.Array, gain: jax.Array) -> jax.Array:
+    """RMS norm."""
+    return gain * x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True))
+
+
+def loss(layers: list[dict[str, jax.Array]], x: jax.Array) -> jax.Array:
+    """Of the layers one after the other."""
+    for layer in layers:
+        q, k, v = jnp.einsum("bsh,hknd->kbsnd", normed(x, layer["first"]), layer["qkv"])
+        scores = jax.nn.softmax(jnp.einsum("bsnd,btnd->bnst", q, k))
+        heads = jnp.einsum("bnst,btnd->bsnd", scores, v)
+        x = x + jnp.einsum("bsnd,ndh->bsh", heads, layer["out"])
+        x = x + jax.nn.relu(normed(x, layer["second"]) @ layer["up"]) @ layer["down"]
+    return jnp.sum(x * x)
+
+
+def collectives(data: int, tensor: int) -> list[dict[str, Any]]:
+    """Kind, elements and ranks of a group, of each collective of a step's gradients."""
+    mesh = Mesh(np.array(jax.devices()).reshape(data, tensor), ("data", "tensor"))
+    hidden, heads, ffn = (SHAPE_OF_MODEL[key] for key in ("hidden", "heads", "ffn"))
+    shapes: dict[str, tuple[tuple[int, ...], tuple[str | None, ...]]] = {
+        "first": ((hidden,), (None,)),
+        "qkv": ((hidden, 3, heads, hidden // heads), (None, None, "tensor", None)),
+        "out": ((heads, hidden // heads, hidden), ("tensor", None, None)),
+        "second": ((hidden,), (None,)),
+        "up": ((hidden, ffn), (None, "tensor")),
+        "down": ((ffn, hidden), ("tensor", None)),
+    }
+    layers = range(SHAPE_OF_MODEL["layers"])
+    weights = [
+        {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, (shape, _) in shapes.items()}
+        for _ in layers
+    ]
+    places = [
+        {name: NamedSharding(mesh, PartitionSpec(*axes)) for name, (_, axes) in shapes.items()}
+        for _ in layers
+    ]
+    x = jax.ShapeDtypeStruct((SAMPLES, SHAPE_OF_MODEL["sequence"], hidden), jnp.float32)
+    whole = (places, NamedSharding(mesh, PartitionSpec("data", None, None)))
+    # With the gradient of the input, as layers before these would need it.
+    step = jax.jit(jax.grad(loss, (0, 1)), in_shardings=whole, out_shardings=whole)
+    found = []
+    for line in step.lower(weights, x).compile().as_text().splitlines():
+        if match := COLLECTIVE.search(line):
+            elements = [
+                math.prod(int(size) for size in sizes.split(",") if size)
+                for sizes in SHAPE.findall(match["shapes"])
+            ]
+            ranks = ranks_of(match["groups"])
+            found += [
+                {"kind": match["kind"], "elements": each, "ranks": ranks} for each in elements
+            ]
+    return sorted(found, key=lambda each: (each["ranks"], each["elements"], each["kind"]))
+
+
+def ranks_of(groups: str) -> int:
+    """Ranks in the first of the groups, as XLA writes them: `[2,4]<=[8]` or `{{0,1},{2,3}}`."""
+    if groups.startswith("["):
+        return int(groups[1 : groups.index("]")].split(",")[1])
+    return len(groups.lstrip("{").split("}")[0].split(","))
+
+
+def written() -> dict[str, Any]:
+    """Names of the planes and processes in a profile, and how the text of a program begins."""
+    step = jax.jit(lambda x: jnp.sum(x @ x))
+    x = jnp.ones((64, 64))
+    text = step.lower(x).compile().as_text()
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            step(x).block_until_ready()
+        [profile] = Path(folder).rglob("*.xplane.pb")
+        [trace] = Path(folder).rglob("*.trace.json.gz")
+        events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+        planes = [each.name for each in jax.profiler.ProfileData.from_file(str(profile)).planes]
+    processes = [each["args"]["name"] for each in events if each.get("name") == "process_name"]
+    return {
+        "planes": planes,
+        "processes": processes,
+        "program": text.split(",")[0],
+    }
+
+
+def answers() -> Answers:
+    """All of them."""
+    meshes = [
+        {"data": data, "tensor": tensor, "collectives": collectives(data, tensor)}
+        for data, tensor in MESHES
+    ]
+    model = {"shape": SHAPE_OF_MODEL, "samples": SAMPLES, "meshes": meshes}
+    return {"sharded": model, "written": written()}
+
+
+if __name__ == "__main__":
+    main(jax.__version__, answers)
