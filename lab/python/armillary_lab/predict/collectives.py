@@ -101,14 +101,18 @@ def predict(row: Row) -> Sweep | Left:
 def _point(
     operation: str, size: int, us: float, platform: Platform, where: Place, left: str
 ) -> Point:
-    ours = _time(operation, size, platform)
+    ours = predicted_us(operation, size, platform)
     interval = where.interval(operation, size, without=repository(left))
     return Point(size, us, ours, interval.holds(us / ours))
 
 
-def _time(operation: str, size: int, platform: Platform) -> float:
+def predicted_us(
+    operation: str, size: int, platform: Platform, backend: str | None = None
+) -> float:
+    """Predicted time of a collective, or of a message through the library, us. A message takes the
+    same on every `backend`."""
     if operation != SEND:
-        return collective_us(operation, size, platform)
+        return collective_us(operation, size, platform, backend=backend)
     message = platform._core.library_message(size)
     assert message is not None
     return message / 1e6

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from armillary.api import collective_us
 from armillary.platform import Platform
 
 from ..measured.sweeps import BANDS, SEND, Error, MeasuredSweep, band, by_band, percent, sweeps
+from ..predict.collectives import predicted_us
 from ..study import Reference, Study, StudyRow, analytical, limit, printed
 from . import unseen_collectives, unseen_sources
 
@@ -51,17 +51,10 @@ def errors(
     """The errors of a sweep, band by band, simulated on its preset or on `platform`."""
     target = platform or sweep.platform
     logs = (
-        (size, abs(math.log(_time(sweep, size, target, backend) / us))) for size, us in sweep.points
+        (size, abs(math.log(predicted_us(sweep.collective, size, target, backend) / us)))
+        for size, us in sweep.points
     )
     return by_band(sweep, logs)
-
-
-def _time(sweep: MeasuredSweep, size: int, target: Platform, backend: str) -> float:
-    if sweep.collective != SEND:
-        return collective_us(sweep.collective, size, target, backend=backend)
-    message = target._core.library_message(size)
-    assert message is not None
-    return message / 1e6
 
 
 def rows(backends: Sequence[str]) -> list[StudyRow]:
