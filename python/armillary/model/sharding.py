@@ -39,6 +39,7 @@ from .sharding_plan import (
     TablePlan,
     Tier,
     even,
+    plan_problems,
     ranks_at,
 )
 from .table_placement import Placement
@@ -287,7 +288,7 @@ def _dealt(
 
 
 def loads_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardLoads:
-    """Load of `plan` on each NPU; the plan must fit the tables (`misfits`)."""
+    """Load of `plan` on each NPU; the plan must fit the tables (`simulation_problems`)."""
     placement = Placement(plan)
     whole, row, data = [TableLoad()] * plan.ranks, TableLoad(), TableLoad()
     away = {tier: [TableLoad()] * plan.ranks for tier in TIERS}
@@ -327,43 +328,22 @@ def loads_of(plan: ShardingPlan, tables: Sequence[EmbeddingTable]) -> ShardLoads
     )
 
 
-def misfits(
+def simulation_problems(
     plan: ShardingPlan, tables: Sequence[EmbeddingTable], npus: int, file: str, first: int = 0
 ) -> list[Problem]:
     """Why a plan is not one of these tables on `npus` NPUs, or not one that can be simulated:
     rows are cut evenly over all NPUs or those of a node. NPUs below `first` hold no tables."""
-    problems = []
-    if plan.ranks != npus:
-        problems.append(
-            Problem(
-                file,
-                "ranks",
-                f"{counted(plan.ranks, 'rank')} for {counted(npus, 'NPU')}",
-                str(npus),
-            )
-        )
-    names = [table.name for table in tables]
-    planned = {each.name: each for each in plan.tables}
-    extra = [name for name in planned if name not in set(names)]
-    missing = [name for name in names if name not in planned]
-    for message, wrong in (("the model has no table", extra), ("there is no shard of", missing)):
-        if wrong:
-            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            problems.append(Problem(file, "tables", f"{message} {wrong[0]}{more}", "its tables"))
-    for table in tables:
-        if table.name in planned and plan.ranks == npus:
-            problems += _table_misfits(planned[table.name], table, plan, file, first)
+    problems = plan_problems(plan, tables, npus, file)
+    names = {table.name for table in tables}
+    for planned in plan.tables:
+        if planned.name in names and plan.ranks == npus:
+            problems += _unsimulated(planned, plan, file, first)
     return problems
 
 
-def _table_misfits(
-    planned: TablePlan, table: EmbeddingTable, plan: ShardingPlan, file: str, first: int
-) -> list[Problem]:
-    place, ranks = f"tables.{table.name}", sorted(set(planned.ranks))
+def _unsimulated(planned: TablePlan, plan: ShardingPlan, file: str, first: int) -> list[Problem]:
+    place, ranks = f"table {planned.name!r}", sorted(set(planned.ranks))
     found = []
-    if (planned.rows, planned.columns) != (table.rows, table.dim):
-        said = f"is {planned.rows} x {planned.columns}"
-        found.append(Problem(file, place, said, f"{table.rows} x {table.dim}, as in the model"))
     if ranks[0] < first:
         found.append(Problem(file, place, f"is on rank {ranks[0]}", f"ranks from {first}"))
     if planned.scheme in ("row", "data") and len(ranks) < plan.ranks:

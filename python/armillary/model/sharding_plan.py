@@ -1,7 +1,7 @@
 """The rank of each shard of each embedding table.
 
-Here: the plan as data. Not here: its file (`sharding_plan_file.py`), how a plan is chosen and what
-it costs (`sharding.py`).
+Here: the plan as data, and whether it is one of a model's tables. Not here: its file
+(`sharding_plan_file.py`), how a plan is chosen and what it costs (`sharding.py`).
 
 A table is cut along one side. Shard `i` of a table is on the rank `ranks[i]`:
 
@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
+from ..errors import Problem
+from ..units import counted
 from .dlrm import EmbeddingTable
 
 ShardScheme = Literal["table", "column", "row", "table_row", "data"]
@@ -108,6 +110,52 @@ class ShardingPlan:
             replace(each, ranks=tuple(rank + by for rank in each.ranks)) for each in self.tables
         )
         return replace(self, ranks=self.ranks + by, tables=tuple(moved))
+
+
+class TableShape(Protocol):
+    """A table as a plan names it."""
+
+    @property
+    def name(self) -> str:
+        """Name in the model."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+
+
+def plan_problems(
+    plan: ShardingPlan, tables: Sequence[TableShape], ranks: int, file: str
+) -> list[Problem]:
+    """Why a plan, from `file` if given, is not one of these tables on `ranks` ranks: for another
+    number of ranks, of other tables, of other shapes."""
+    problems = []
+    if plan.ranks != ranks:
+        plans = counted(plan.ranks, "rank")
+        message = f"the sharding plan is for {plans}; the run has {ranks}"
+        problems.append(Problem(file, "ranks", message, f"{plans}, or a plan for {ranks}"))
+    names = {table.name for table in tables}
+    planned = {each.name: each for each in plan.tables}
+    extra = [name for name in planned if name not in names]
+    missing = [table.name for table in tables if table.name not in planned]
+    for message, wrong in (
+        ("is in the sharding plan, but not in the model", extra),
+        ("is not in the sharding plan", missing),
+    ):
+        if wrong:
+            more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            problems.append(Problem(file, f"table {wrong[0]!r}", message + more))
+    for table in tables:
+        found = planned.get(table.name)
+        if found and (found.rows, found.columns) != (table.rows, table.dim):
+            message = f"is {found.rows} x {found.columns} in the sharding plan"
+            allowed = f"{table.rows} x {table.dim}, as in the model"
+            problems.append(Problem(file, f"table {table.name!r}", message, allowed))
+    return problems
 
 
 def ranks_at(

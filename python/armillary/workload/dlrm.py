@@ -41,9 +41,9 @@ from ..model.sharding import (
     ShardLoads,
     TableLoad,
     loads_of,
-    misfits,
     place,
     require_room,
+    simulation_problems,
 )
 from ..model.sharding_plan import ShardingPlan, Tier
 from ..model.sharding_plan_file import checked, read_plan
@@ -99,7 +99,7 @@ def _placement(model: Dlrm, chosen: Options, sizes: DlrmSizes) -> ShardLoads:
             plan, file = checked(chosen.plan), ""
         else:
             plan, file = read_plan(chosen.plan), chosen.plan
-        problems = misfits(plan, model.tables, chosen.dp, file, first)
+        problems = simulation_problems(plan, model.tables, chosen.dp, file, first)
         if problems:
             raise InputError(problems)
         found = cached(loads_of(plan.ordered(model.tables), model.tables), model, chosen, sizes)

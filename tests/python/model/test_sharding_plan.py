@@ -214,8 +214,8 @@ def test_the_order_of_tables_in_a_plan_does_not_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"rows": 7}, r"is 7 x 4 \(allowed: 50 x 4"),
-        ({"name": "other"}, "the model has no table other"),
+        ({"rows": 7}, r"is 7 x 4 in the sharding plan \(allowed: 50 x 4"),
+        ({"name": "other"}, "table 'other': is in the sharding plan, but not in the model"),
         ({"tier": "disk"}, "cache: is missing: tables are in the host's memory or on disk"),
         ({"tier": "host"}, "cache: is missing: tables are in the host's memory or on disk"),
         ({"ranks": (0, 1)}, r"row on 2 of 4 ranks can't be simulated \(allowed: 0-3\)"),

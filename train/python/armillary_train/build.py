@@ -25,7 +25,7 @@ from armillary.units import counted
 from .compiler import uncompiled
 from .ranks.exchange import Exchange
 from .ranks.sharded import ShardedEmbeddingCollection
-from .ranks.sharding import misfits
+from .ranks.sharding import training_problems
 from .ranks.world import World
 from .settings import Device, Precision, Settings
 from .tables import optimizers
@@ -208,7 +208,7 @@ def _plan(facts: Facts, tables: Sequence[Table], settings: Settings, world: Worl
                 raise InputError([Problem(settings.plan, f"table {each.name!r}", said, "data")])
         kept = tuple(each for each in plan.tables if each.name not in names)
         plan = replace(plan, tables=kept)
-        problems = misfits(plan, tables, world.size, settings.plan)
+        problems = training_problems(plan, tables, world.size, settings.plan)
         if problems:
             raise InputError(problems)
         known = {each.name: each for each in kept}

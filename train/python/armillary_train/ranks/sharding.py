@@ -14,10 +14,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from armillary.errors import InputError, Problem
-from armillary.model.sharding_plan import Shard, ShardingPlan, TablePlan, Tier
+from armillary.model.sharding_plan import Shard, ShardingPlan, TablePlan, Tier, plan_problems
 from armillary.model.sharding_plan_file import checked
 from armillary.model.table_placement import Path, Placement
-from armillary.units import counted
 
 from ..tables.table import Feature, Part, Pooling, Table
 
@@ -68,7 +67,7 @@ class Streams:
                 ranks, or can't be trained with; features with and without pooling.
         """
         plan = checked(plan)
-        problems = [*misfits(plan, tables, ranks), *_mixed(tables, features)]
+        problems = [*training_problems(plan, tables, ranks), *_mixed(tables, features)]
         if problems:
             raise InputError(problems)
         known = {each.name: each for each in plan.tables}
@@ -324,39 +323,22 @@ def _mixed(tables: Sequence[Table], features: Sequence[Feature]) -> list[Problem
     return problems
 
 
-def misfits(
+def training_problems(
     plan: ShardingPlan, tables: Sequence[Table], ranks: int, file: str = ""
 ) -> list[Problem]:
-    """Why a plan, from `file` if given, is not one of these tables on `ranks` ranks."""
-    problems = []
-    if plan.ranks != ranks:
-        plans = counted(plan.ranks, "rank")
-        said = f"the sharding plan is for {plans}; the run has {ranks}"
-        problems.append(Problem(file, "ranks", said, f"{plans}, or a plan for {ranks}"))
-    known = {each.name: each for each in plan.tables}
+    """Why a plan, from `file` if given, is not one of these tables on `ranks` ranks, or not one
+    that can be trained."""
+    problems = plan_problems(plan, tables, ranks, file)
     names = {table.name for table in tables}
-    problems += [
-        Problem(file, f"table {name!r}", "is in the sharding plan, but not in the model")
-        for name in known
-        if name not in names
-    ]
-    for table in tables:
-        if table.name in known:
-            problems += _table_misfits(known[table.name], table, plan, file)
-        else:
-            said = "is not in the sharding plan"
-            problems.append(Problem(file, f"table {table.name!r}", said, ", ".join(known)))
+    for planned in plan.tables:
+        if planned.name in names:
+            problems += _untrained(planned, plan, file)
     return problems
 
 
-def _table_misfits(
-    planned: TablePlan, table: Table, plan: ShardingPlan, file: str
-) -> list[Problem]:
-    place, each = f"table {table.name!r}", plan.ranks_per_node
+def _untrained(planned: TablePlan, plan: ShardingPlan, file: str) -> list[Problem]:
+    place, each = f"table {planned.name!r}", plan.ranks_per_node
     found = []
-    if (planned.rows, planned.columns) != (table.rows, table.dim):
-        said = f"is {planned.rows} x {planned.columns} in the sharding plan"
-        found.append(Problem(file, place, said, f"{table.rows} x {table.dim}, as in the model"))
     if planned.scheme == "data" and len(planned.ranks) < plan.ranks:
         said = f"has copies on {len(planned.ranks)} of {plan.ranks} ranks"
         found.append(Problem(file, place, said, f"0-{plan.ranks - 1}"))
