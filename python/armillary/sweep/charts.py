@@ -105,7 +105,7 @@ def heat_map(view: View, pair: tuple[str, str] | None = None) -> Chart:
     )
     note += (
         ", grey where none fits in memory."
-        if view.misfits.height and not view.include_infeasible
+        if view.out_of_memory.height and not view.include_infeasible
         else "."
     )
     title = f"{what[0].upper()}{what[1:]} by two parameters"

@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Misfits:
+class PointsOutOfMemory:
     """Points of a sweep that ran in the simulator, but don't fit in the memory of their NPUs."""
 
     view: View
@@ -67,16 +67,16 @@ class Misfits:
         )
 
 
-def misfits(view: View) -> Misfits | None:
+def points_out_of_memory(view: View) -> PointsOutOfMemory | None:
     """Facts about the points that don't fit, or nothing where there are none."""
-    out = view.misfits
+    out = view.out_of_memory
     if not out.height:
         return None
     fitting = view.fitting
     best = _best_of(view, out, fitting)
     instead = _nearest(view, fitting, best) if fitting.height and best is not None else None
     least = min(out.rows(), key=lambda row: row["memory_bytes"] / row["memory_capacity_bytes"])
-    return Misfits(view, out.height, view.measured.height, best, instead, least)
+    return PointsOutOfMemory(view, out.height, view.measured.height, best, instead, least)
 
 
 def near(view: View) -> str | None:

@@ -17,7 +17,7 @@ from ..units import counted
 from . import charts, parallel, slower_points
 from .failures import Failure, failures, total
 from .frame import Frame
-from .out_of_memory import Misfits, misfits, near
+from .out_of_memory import PointsOutOfMemory, near, points_out_of_memory
 from .point_warnings import said as said_warnings
 from .view import View, said
 
@@ -40,7 +40,7 @@ def page(view: View, refused: int = 0, heat: tuple[str, str] | None = None) -> P
     """
     found = failures(view.table)
     failed = total(found, impossible=False)
-    out = misfits(view)
+    out = points_out_of_memory(view)
     warnings = [f"{counted(failed, 'point')} failed, for the reasons below"] if failed else []
     return Page(
         title=title(view),
@@ -70,7 +70,7 @@ def _word(name: str) -> str:
     return HEADS.get(name) or re.sub(r"_(ns|bytes|per_npu)$", "", name).replace("_", " ")
 
 
-def verdict(view: View, out: Misfits | None) -> str:
+def verdict(view: View, out: PointsOutOfMemory | None) -> str:
     """The best point, how much better it is than the median, and how many points don't fit."""
     if not view.ran.height:
         return _none(view, out)
@@ -95,14 +95,14 @@ def verdict(view: View, out: Misfits | None) -> str:
     return f"{found}.{many}{alike}"
 
 
-def _none(view: View, out: Misfits | None) -> str:
+def _none(view: View, out: PointsOutOfMemory | None) -> str:
     """Why no point is ranked."""
     if close := near(view):
         return f"No point surely fits in memory. {close}"
     return next(out.sentences()) if out else "No point ran."
 
 
-def left_out(view: View, out: Misfits | None, where: str) -> Iterator[str]:
+def left_out(view: View, out: PointsOutOfMemory | None, where: str) -> Iterator[str]:
     """Sentences about points that may not fit, and about those that don't."""
     if close := near(view):
         kept = view.include_infeasible or view.near
@@ -144,7 +144,7 @@ def _facts(view: View, failed: int, refused: int) -> Iterator[Fact]:
     )
     if view.measured.height > view.unknown:
         fitting = view.fitting.height - view.unknown
-        out = view.misfits.height
+        out = view.out_of_memory.height
         close, unknown = view.close.height, view.unknown
         some = {"do not": out, "may not": close, "unknown": unknown}
         note = ", ".join(f"{number(count)} {word}" for word, count in some.items() if count)
@@ -177,9 +177,9 @@ def _sections(
         caption = "Points that need about as much memory as there is"
         close = _outside(view, view.close, caption)
         yield Section("Points that may not fit", [close], only="page")
-    if view.misfits.height and not view.include_infeasible:
+    if view.out_of_memory.height and not view.include_infeasible:
         caption = "Points that need too much memory"
-        out = _outside(view, view.misfits, caption)
+        out = _outside(view, view.out_of_memory, caption)
         yield Section("Points that do not fit", [out], only="page")
     titles = {False: "Failed points", True: "Combinations that can't exist"}
     for impossible, title in titles.items():

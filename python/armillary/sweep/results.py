@@ -71,7 +71,7 @@ class Sweep:
     @property
     def infeasible(self) -> int:
         """Points that ran, but need more memory than their NPUs have: `fits` is `no`."""
-        return self.view().misfits.height
+        return self.view().out_of_memory.height
 
     @property
     def warnings(self) -> list[Warned]:

@@ -97,7 +97,7 @@ class View:
         )
 
     @cached_property
-    def misfits(self) -> Frame:
+    def out_of_memory(self) -> Frame:
         """Those that don't fit in memory."""
         return self._those("no")
 

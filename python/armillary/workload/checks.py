@@ -30,7 +30,7 @@ KNOWN_MODULES = (
 """Modules that can be recomputed by themselves."""
 
 
-def misfits(model: Decoder, given: Parallelism) -> list[Fault]:
+def combination_faults(model: Decoder, given: Parallelism) -> list[Fault]:
     """Faults among values that are in range and filled in: those that do not fit together, or do
     not fit the model."""
     return [fault for check in _CHECKS for fault in check(model, given)]

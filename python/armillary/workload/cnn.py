@@ -28,7 +28,7 @@ from ..option_fields import read, takes_options
 from ..units import counted
 from . import buckets
 from .cnn_exchanges import DATA, MODEL, Tensors, exchanged
-from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, misfits, train
+from .layerwise import LayerExchange, LayerWork, Touch, TrainedLayer, mesh_problems, train
 from .program import Program
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
@@ -555,7 +555,7 @@ def _check(net: ConvolutionalNetwork, chosen: Options) -> None:
             problems.append(Problem("", name, f"unknown value {value!r}", ", ".join(allowed)))
     if problems:
         raise InputError(problems)
-    impossible = misfits(chosen.dp, chosen.mp) + _uncut(net, chosen.mp)
+    impossible = mesh_problems(chosen.dp, chosen.mp) + _uncut(net, chosen.mp)
     if impossible:
         raise ImpossibleError(impossible)
 

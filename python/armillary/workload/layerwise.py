@@ -331,7 +331,7 @@ def _layer(entry: Fields, period: int, options: Options) -> TrainedLayer:
     return TrainedLayer(name, passes[0], passes[1], weight, update)
 
 
-def misfits(dp: int, mp: int) -> list[Problem]:
+def mesh_problems(dp: int, mp: int) -> list[Problem]:
     """Faults of a mesh of `dp` x `mp` NPUs."""
     if dp * mp <= NPUS:
         return []
@@ -344,7 +344,7 @@ def _check(options: Options) -> None:
     ) + buckets.check(options.bucket_mb)
     if problems:
         raise InputError(problems)
-    problems += misfits(options.dp, options.mp)
+    problems += mesh_problems(options.dp, options.mp)
     if not problems and options.dp % options.inner_dp:
         ways = [each for each in range(1, options.dp + 1) if options.dp % each == 0]
         near = sorted(sorted(ways, key=lambda each: abs(each - options.inner_dp))[:3])

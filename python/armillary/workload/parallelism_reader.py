@@ -14,7 +14,7 @@ from ..errors import ImpossibleError, InputError, Problem
 from ..model.decoder import Decoder
 from ..option_fields import read, types
 from . import buckets, framework_set
-from .checks import Fault, misfits
+from .checks import Fault, combination_faults
 from .frameworks import load_framework
 from .parallelism import FRAMEWORK_KEYS, ContextExchange, Parallelism
 
@@ -31,7 +31,7 @@ def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Par
     if problems:
         raise InputError(problems)
     given = _resolved(model, given)
-    if found := misfits(model, given):
+    if found := combination_faults(model, given):
         raise ImpossibleError([_problem(name, *parts) for parts in found])
     return given
 

@@ -18,7 +18,7 @@ from frames import framed
 import armillary as arm
 from armillary.errors import InputError
 from armillary.sweep import Sweep, check, load
-from armillary.sweep.out_of_memory import misfits
+from armillary.sweep.out_of_memory import points_out_of_memory
 from armillary.sweep.page import verdict
 from armillary.workload import build, needed_memory
 
@@ -115,7 +115,7 @@ def test_what_does_not_fit_comes_back_marked(found: Sweep) -> None:
 
 
 def test_the_page_says_how_many_why_and_what_would_fit(found: Sweep) -> None:
-    out = misfits(found.view())
+    out = points_out_of_memory(found.view())
     assert out is not None
     best, instead = found.table.sort("step_time_ns").row(0, named=True), out.instead
     assert instead is not None
@@ -146,7 +146,7 @@ def test_where_nothing_fits_that_is_said() -> None:
     found = arm.sweep(tight, workers=1)
     assert (found.infeasible, found.best().height) == (8, 0)
     closest = found.table.sort("memory_bytes", "index")["index"][0]
-    text = str(misfits(found.view()))
+    text = str(points_out_of_memory(found.view()))
     assert text.startswith(
         f"None of the 8 points fits in memory. Closest is point {closest}, which needs "
     )
@@ -304,7 +304,10 @@ def test_the_console_leaves_them_out_and_brings_them_back(
     assert (summary["infeasible"], summary["best"]) == (found.infeasible, best[0])
     page = armillary("report", tmp_path / "r", "-o", "-", "--include-infeasible")
     assert page.stdout == load(tmp_path / "r").html(include_infeasible=True)
-    assert verdict(found.view(), misfits(found.view())) in (tmp_path / "r/report.html").read_text()
+    assert (
+        verdict(found.view(), points_out_of_memory(found.view()))
+        in (tmp_path / "r/report.html").read_text()
+    )
 
 
 def test_a_table_without_the_column_is_as_before() -> None:
