@@ -57,7 +57,7 @@ def import_(source: str, facts: Dlrm, output: str) -> list[str]:
     the parameters that were not used. Raises `InputError`."""
     state = _read(Path(source))
     tables, dense, unused = _named(state, facts, source)
-    problems = _misfits(tables, dense, facts, source)
+    problems = _model_problems(tables, dense, facts, source)
     if problems:
         raise InputError(problems)
     folder = Folder(output)
@@ -205,7 +205,7 @@ def _reordered(weight: Tensor, facts: Dlrm) -> Tensor:
     return torch.cat((weight[:, :dim], weight[:, order]), 1)
 
 
-def _misfits(
+def _model_problems(
     tables: Mapping[str, Tensor], dense: Mapping[str, Tensor], facts: Dlrm, source: str
 ) -> list[Problem]:
     wanted = {f"table {each.name!r}": [each.rows, each.dim] for each in facts.tables}

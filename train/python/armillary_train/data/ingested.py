@@ -116,14 +116,16 @@ def open_dataset(folder: Path, rows: Sequence[int], dense: int) -> tuple[Ingeste
     """The samples in a folder to train on, and those to evaluate on, for a model with tables of
     `rows` rows and `dense` inputs. Raises `InputError` when they don't fit."""
     manifest = read_manifest(folder)
-    problems = list(_misfits(str(folder / MANIFEST), manifest, rows, dense))
+    problems = list(_manifest_problems(str(folder / MANIFEST), manifest, rows, dense))
     if problems:
         raise InputError(problems)
     train, held_out = (Ingested(folder, manifest, each, tuple(rows)) for each in SPLITS)
     return train, held_out
 
 
-def _misfits(file: str, manifest: Manifest, rows: Sequence[int], dense: int) -> Iterator[Problem]:
+def _manifest_problems(
+    file: str, manifest: Manifest, rows: Sequence[int], dense: int
+) -> Iterator[Problem]:
     if len(manifest.dense) != dense:
         said = f"has {len(manifest.dense)} dense columns"
         yield Problem(file, "dense", said, f"{dense}: what the model reads")

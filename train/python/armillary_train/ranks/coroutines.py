@@ -11,7 +11,7 @@ Steps = Generator[None, None, T]
 """A function that pauses by `yield` before it waits, and returns a `T`."""
 
 
-class Course(Generic[T]):
+class Coroutine(Generic[T]):
     """A function that is carried out piece by piece."""
 
     def __init__(self, steps: Steps[T]) -> None:
@@ -34,4 +34,4 @@ class Course(Generic[T]):
 
 def finished(steps: Steps[T]) -> T:
     """The result of a function without pauses."""
-    return Course(steps).finish()
+    return Coroutine(steps).finish()

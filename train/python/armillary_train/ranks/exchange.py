@@ -41,7 +41,7 @@ from armillary.model.messages import Messages
 from .. import profile_ranges
 from .message_rows import Block, Way
 from .number_formats import decode, encode
-from .process_messages import Mail
+from .process_messages import ProcessPipes
 from .shared_memory import Inbox, Outbox, possible
 
 Kind = Literal["indices", "rows", "gradients", "row_sums", "mlp_gradients", "other"]
@@ -157,7 +157,7 @@ class Exchange:
         """Outboxes that others are to read, by their numbers."""
         self._rooms: dict[int, Outbox] = {}
         """Outboxes whose memory was given away by `room`, by its address."""
-        self._mail: Mail | None = None
+        self._pipes: ProcessPipes | None = None
         self._timeout = 0.0
         self._shares = self._can_share()
         """Whether ranks read each other's memory."""
@@ -220,11 +220,11 @@ class Exchange:
 
     def _posted(self, letter: Letter, rows: Sequence[Sequence[int]]) -> Letter:
         begin, kind = time.perf_counter(), letter.kind
-        if self.size > 1 and self._mail is not None and self._shares:
+        if self.size > 1 and self._pipes is not None and self._shares:
             try:
                 for to, row in enumerate(rows):
                     if to != self.rank:
-                        self._mail.send(to, letter.number, row)
+                        self._pipes.send(to, letter.number, row)
             except OSError as error:
                 raise self._lost(error) from None
         elif self.size > 1:
@@ -247,11 +247,11 @@ class Exchange:
             self._end(letter.work)
             found += letter.found.tolist()
         else:
-            assert self._mail is not None
+            assert self._pipes is not None
             try:
                 for of in range(self.size):
                     mine = of == self.rank
-                    received = self._mail.receive
+                    received = self._pipes.receive
                     found.append(letter.own if mine else received(of, letter.number, self._timeout))
             except OSError as error:
                 raise self._lost(error) from None
@@ -445,10 +445,10 @@ class Exchange:
         if self.size == 1 or dist.get_backend(self.group) != "gloo":
             return False
         able, sign = possible(), int.from_bytes(os.urandom(7), "big")
-        outbox, mail = Outbox(0), Mail(self.rank, self.size)
+        outbox, pipes = Outbox(0), ProcessPipes(self.rank, self.size)
         if able:
             outbox.room(8).view(torch.int64).fill_(sign)
-        head = [able, sign, os.getpid(), *outbox.place, *mail.places]
+        head = [able, sign, os.getpid(), *outbox.place, *pipes.places]
         rows = self._gather(head)
         for rank, (others_able, others_sign, process, *place) in enumerate(rows):
             found = 0
@@ -456,17 +456,17 @@ class Exchange:
                 if able and others_able:
                     found = int(Inbox().open(process, *place[1:4])[:8].view(torch.int64))
                     if rank != self.rank:
-                        mail.open(rank, process, place[4 + self.rank])
+                        pipes.open(rank, process, place[4 + self.rank])
             except (OSError, ValueError):
                 able = False
             able = able and found == others_sign
         shares = all(row[0] for row in self._gather([int(able)]))
         outbox.close()
-        mail.connected()
+        pipes.connected()
         if shares:
-            self._mail, self._timeout = mail, _timeout(self.group)
+            self._pipes, self._timeout = pipes, _timeout(self.group)
         else:
-            mail.close()
+            pipes.close()
         return shares
 
     def _gather(self, mine: Sequence[int]) -> list[list[int]]:

@@ -23,7 +23,7 @@ _ROOM = 1 << 16
 """Bytes that are read at once."""
 
 
-class Mail:
+class ProcessPipes:
     """The pipes between this rank and the others."""
 
     def __init__(self, rank: int, size: int) -> None:

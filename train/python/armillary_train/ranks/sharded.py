@@ -45,7 +45,7 @@ from ..tables.table import Feature, Table
 from . import message_rows
 from .column_blocks import Columns
 from .column_optimizers import RowSums, Work
-from .coroutines import Course, Steps, finished
+from .coroutines import Coroutine, Steps, finished
 from .exchange import Exchange, Pending
 from .index_distribution import Bags, Distributed, Distribution
 from .message_rows import Block, Segment, Way
@@ -200,7 +200,7 @@ class ShardedEmbeddingCollection(TablesModule):
         far = None
         if self._nodes is not None:
             into = rest[: len(rest) - len(data)]
-            far = Course(self._nodes.forward(pooled[:, self._near :], batch.samples, into))
+            far = Coroutine(self._nodes.forward(pooled[:, self._near :], batch.samples, into))
             far.go_on()
         for collection in self._copies:
             self._look_up(collection, batch.own, data.view(mine, collection._width))
@@ -270,7 +270,7 @@ class ShardedEmbeddingCollection(TablesModule):
         copied = self._start_copied(batch.samples, data) if self._copies else None
         give, take = self._row_blocks(batch.samples, "gradients")
         under_way = exchange.start_rows("gradients", direct, take, give)
-        far = None if self._nodes is None else Course(self._nodes.backward(node, batch.samples))
+        far = None if self._nodes is None else Coroutine(self._nodes.backward(node, batch.samples))
         if far is not None:
             far.go_on()
         yield

@@ -25,7 +25,7 @@ from ..process import prepare_process
 from ..ranks.world import World
 from ..settings import Settings, factor
 from .loop import Outcome, Trainer, evaluate
-from .pipeline import Coming
+from .pipeline import PipelinedBatch
 
 
 def train_asynchronously(
@@ -41,7 +41,7 @@ def train_asynchronously(
     shared = all_[0].embeddings
     all_ += [Trainer(settings, facts, World(), shared) for _ in range(trainers - 1)]
     centre = [each.detach().clone() for each in all_[0].parameters]
-    begun: list[Coming | None] = [None] * trainers
+    begun: list[PipelinedBatch | None] = [None] * trainers
     outcome = Outcome()
 
     def finish(place: int) -> None:

@@ -19,7 +19,7 @@ from ..ranks.world import World
 from ..settings import SYNTHETIC, Settings
 
 
-class Course(Protocol):
+class RunProgress(Protocol):
     """Steps and samples of the training so far, and where the data is behind it."""
 
     steps: int
@@ -47,15 +47,15 @@ class Length:
         """Steps of the run if every batch but the last one is full."""
         return self.steps if self.samples is None else -(-self.samples // self.batch)
 
-    def done(self, course: Course) -> float:
+    def done(self, progress: RunProgress) -> float:
         """The part of `whole` that is done: steps, or samples in batches."""
-        return course.steps if self.steps is not None else course.samples / self.batch
+        return progress.steps if self.steps is not None else progress.samples / self.batch
 
-    def share(self, course: Course) -> float:
+    def share(self, progress: RunProgress) -> float:
         """The share of the run that is done, 0 to 1; 0 where its length is not known."""
         if self.steps is not None:
-            return course.steps / self.steps
-        return course.samples / self.samples if self.samples else 0.0
+            return progress.steps / self.steps
+        return progress.samples / self.samples if self.samples else 0.0
 
     def is_reached(self, steps: int, samples: int) -> bool:
         """Whether a run with these steps and samples has ended."""
@@ -63,11 +63,11 @@ class Length:
             return steps >= self.steps
         return self.samples is not None and samples >= self.samples
 
-    def check(self, course: Course, place: str) -> None:
+    def check(self, progress: RunProgress, place: str) -> None:
         """Raises `InputError` if a checkpoint in `place` is behind the end."""
         for option, unit, done, end in (
-            ("--steps", "step", course.steps, self.steps),
-            ("--samples", "sample", course.samples, self.samples),
+            ("--steps", "step", progress.steps, self.steps),
+            ("--samples", "sample", progress.samples, self.samples),
         ):
             if end is not None and done > end:
                 said = f"the checkpoint is of {unit} {done:,}, behind the end at {unit} {end:,}"
@@ -75,12 +75,12 @@ class Length:
 
 
 def batches(
-    source: Source, settings: Settings, world: World, length: Length, course: Course
+    source: Source, settings: Settings, world: World, length: Length, progress: RunProgress
 ) -> Iterator[Part]:
     """This rank's part of each batch that is left: one pass over the data, or passes up to the end.
     Raises `InputError` if there is a checkpoint behind the end."""
-    length.check(course, settings.checkpoint or "")
-    steps, samples, start = course.steps, course.samples, course.position
+    length.check(progress, settings.checkpoint or "")
+    steps, samples, start = progress.steps, progress.samples, progress.position
     shared = settings.data != SYNTHETIC
     while not length.is_reached(steps, samples):
         before = -1 if start.sample else samples

@@ -55,7 +55,7 @@ from ..settings import Settings, factor
 from ..tables.tensor_train import SplitEmbeddings
 from . import profiler
 from .length import Length, batches
-from .pipeline import Coming, Sums, depth, sparse, windows
+from .pipeline import PipelinedBatch, Sums, depth, sparse, windows
 from .stopping import StoppedError, until_signal
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Trainer:
         sharded = isinstance(self.embeddings, ShardedEmbeddingCollection)
         self.ahead = depth(settings, world.size if sharded else 1)
         """Batches that `step` may know in addition to its own."""
-        self._coming: list[Coming] = []
+        self._coming: list[PipelinedBatch] = []
 
     def step(self, part: Part, scale: float, following: Sequence[Part] = ()) -> float:
         """Trains on this rank's samples of a batch, with learning rates times `scale`. Returns
@@ -154,16 +154,16 @@ class Trainer:
         self._enter(found)
         return self.finish(now, scale)
 
-    def begin(self, part: Part) -> Coming:
+    def begin(self, part: Part) -> PipelinedBatch:
         """A batch that has its rows, as the tables are now."""
         found = self._come(part)
         found.look_up()
         return found
 
-    def _come(self, part: Part) -> Coming:
-        return Coming(part, self.embeddings, self.settings.device)
+    def _come(self, part: Part) -> PipelinedBatch:
+        return PipelinedBatch(part, self.embeddings, self.settings.device)
 
-    def _enter(self, batches: Sequence[Coming]) -> None:
+    def _enter(self, batches: Sequence[PipelinedBatch]) -> None:
         """Looks up the rows of the first of some batches, and fetches those of the second into
         caches."""
         for batch in batches[:1]:
@@ -213,7 +213,7 @@ class Trainer:
         if self.settings.cache is not None and isinstance(self.embeddings, CachedEmbeddings):
             self.embeddings.settle()
 
-    def finish(self, now: Coming, scale: float) -> float:
+    def finish(self, now: PipelinedBatch, scale: float) -> float:
         """The rest of a step, with the rows that it began with."""
         self.embeddings.set_learning_rate(self.settings.learning_rate * scale)
         for group in self.optimizer.param_groups:
@@ -236,7 +236,7 @@ class Trainer:
         sums.clear()
         return loss
 
-    def _dense(self, now: Coming, sums: Sums) -> float:
+    def _dense(self, now: PipelinedBatch, sums: Sums) -> float:
         """Loss of this rank's samples over those of the whole batch. Leaves gradients of the MLPs
         in their parameters, and begins to add them up and to send those of rows."""
         samples, count = now.part.samples, len(now.part.samples)
@@ -436,8 +436,8 @@ def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | 
     world, settings = trainer.world, trainer.settings
     size = source.size
     limit = settings.eval_samples or size
-    whole = _Held(world, exact=limit is not None and limit <= EXACT)
-    best = _Held(world, exact=whole.exact) if outcome.bound is None else None
+    whole = _EvaluationScores(world, exact=limit is not None and limit <= EXACT)
+    best = _EvaluationScores(world, exact=whole.exact) if outcome.bound is None else None
     done = 0
     for batch in source.parts(settings.global_batch, world.rank, world.size):
         if limit is not None and done >= limit:
@@ -468,7 +468,7 @@ def evaluate(trainer: Trainer, source: Source, outcome: Outcome, write: Write | 
         write("evaluation", outcome.steps, values)
 
 
-class _Held:
+class _EvaluationScores:
     """Scores of an evaluation over all ranks: exact, or streamed where there are too many."""
 
     def __init__(self, world: World, *, exact: bool) -> None:

@@ -34,7 +34,7 @@ from .. import profile_ranges
 from ..build import Embeddings
 from ..data import Part, Samples
 from ..ranks.all_reduce import adding_up
-from ..ranks.coroutines import Course
+from ..ranks.coroutines import Coroutine
 from ..ranks.exchange import Exchange
 from ..ranks.index_distribution import Distributed
 from ..ranks.sharded import ShardedEmbeddingCollection
@@ -45,7 +45,7 @@ from ..tables.embedding import EmbeddingCollection
 Windows = Iterator[tuple[Part, Sequence[Part]]]
 
 
-class Coming:
+class PipelinedBatch:
     """A batch on its way through the tables, on this rank. Its methods are called in their order,
     those that only begin something also earlier or not at all."""
 
@@ -57,14 +57,14 @@ class Coming:
             _copied(torch.from_numpy(each), device) for each in (samples.dense, samples.labels)
         )
         self._sparse = sparse(samples)
-        self._batch: Course[Distributed] | None = None
-        self._rows: Course[Tensor] | None = None
-        self._update: Course[Tensor | None] | None = None
+        self._batch: Coroutine[Distributed] | None = None
+        self._rows: Coroutine[Tensor] | None = None
+        self._update: Coroutine[Tensor | None] | None = None
         self._fetched = False
         self._pooled: Tensor | None = None
         self._gradient: Tensor | None = None
         if isinstance(embeddings, ShardedEmbeddingCollection):
-            self._batch = Course(embeddings.distributing(self._sparse))
+            self._batch = Coroutine(embeddings.distributing(self._sparse))
             with profile_ranges.part("inputs.distribute"):
                 self._batch.go_on()
 
@@ -96,7 +96,7 @@ class Coming:
         if self._batch is not None and isinstance(tables, ShardedEmbeddingCollection):
             if self._rows is None:
                 self.arrive()
-                self._rows = Course(tables.looking_up(self._batch.finish()))
+                self._rows = Coroutine(tables.looking_up(self._batch.finish()))
                 self._rows.go_on()
         elif self._pooled is None:
             self._pooled = tables(self._sparse)
@@ -114,7 +114,7 @@ class Coming:
         self._gradient = gradient
         tables = self.embeddings
         if self._batch is not None and isinstance(tables, ShardedEmbeddingCollection):
-            self._update = Course(tables.updating(self._batch.finish(), gradient))
+            self._update = Coroutine(tables.updating(self._batch.finish(), gradient))
             self._update.go_on()
 
     def update(self) -> None:
@@ -130,7 +130,7 @@ class Sums:
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self._under_way: list[tuple[list[Tensor], Tensor, Course[Tensor]]] = []
+        self._under_way: list[tuple[list[Tensor], Tensor, Coroutine[Tensor]]] = []
         """Parameters, their gradients in one piece, and the way to the sums of these."""
 
     def start(self, parameters: Sequence[Tensor]) -> None:
@@ -143,20 +143,20 @@ class Sums:
             for each in parameters
         ]
         torch.cat(gradients, out=flat)
-        course = Course(adding_up(self.exchange, flat))
-        course.go_on()
-        self._under_way.append((list(parameters), flat, course))
+        coroutine = Coroutine(adding_up(self.exchange, flat))
+        coroutine.go_on()
+        self._under_way.append((list(parameters), flat, coroutine))
 
     def go_on(self) -> None:
         """Sends on what has arrived, waiting for it."""
-        for *_, course in self._under_way:
-            course.go_on()
+        for *_, coroutine in self._under_way:
+            coroutine.go_on()
 
     def finish(self) -> None:
         """Gives the parameters the sums, up to `clear`."""
-        for parameters, _, course in self._under_way:
+        for parameters, _, coroutine in self._under_way:
             sizes = [each.numel() for each in parameters]
-            for each, found in zip(parameters, torch.split(course.finish(), sizes), strict=True):
+            for each, found in zip(parameters, torch.split(coroutine.finish(), sizes), strict=True):
                 each.grad = found.view_as(each)
 
     def clear(self) -> None:

@@ -37,15 +37,19 @@ from ..settings import Settings
 Window = tuple[Part, Sequence[Part]]
 
 
-class Course(Protocol):
-    """The course of a run: how many steps are done, and what was found about recorded ones."""
+class RunProgress(Protocol):
+    """Progress of a run: how many steps are done, and what was found about recorded ones."""
 
     steps: int
     trace: dict[str, float | int] | None
 
 
 def steps(
-    windows: Iterator[Window], settings: Settings, world: World, course: Course, whole: int | None
+    windows: Iterator[Window],
+    settings: Settings,
+    world: World,
+    progress: RunProgress,
+    whole: int | None,
 ) -> Iterator[Window]:
     """The same windows; a step is from the request for its window to that for the next one. Those
     of `settings.trace_steps` are recorded. `whole`: steps of the run, where they are known.
@@ -58,16 +62,16 @@ def steps(
     folder, chosen = Path(settings.trace), settings.traced
     _make(folder)
     phases, end = _phases(folder, chosen, settings, world.rank)
-    if course.steps >= chosen.start:
-        said = f"the run goes on from step {course.steps}"
-        help_ = f"A:B with A from {course.steps + 1} on"
+    if progress.steps >= chosen.start:
+        said = f"the run goes on from step {progress.steps}"
+        help_ = f"A:B with A from {progress.steps + 1} on"
         raise InputError([Problem("", "--trace-steps", said, help_)])
     if whole is not None and whole < end:
         raise _too_few(whole, chosen, end)
     times: dict[int, float] = {}
     with ExitStack() as stack:
         while True:
-            number = course.steps + 1
+            number = progress.steps + 1
             if number in phases:
                 stack.close()
                 stack.enter_context(phases[number])
@@ -82,8 +86,8 @@ def steps(
             if number == end:
                 stack.close()
     if end not in times:
-        raise _too_few(course.steps, chosen, end)
-    course.trace = _times(times, chosen, end)
+        raise _too_few(progress.steps, chosen, end)
+    progress.trace = _times(times, chosen, end)
 
 
 def _too_few(count: int, chosen: range, end: int) -> InputError:

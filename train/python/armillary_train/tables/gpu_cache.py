@@ -42,7 +42,7 @@ _Pair = tuple[bytes, bytes]
 _NONE = b"", b""
 
 
-class Held(NamedTuple):
+class CachedBatch(NamedTuple):
     """A batch that has its rows on the GPU."""
 
     now: int
@@ -82,7 +82,7 @@ class _Counts:
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
-_Fetched = tuple[Held | None, _Counts]
+_Fetched = tuple[CachedBatch | None, _Counts]
 """A batch, unless its rows don't fit, and what the caches did for it."""
 
 
@@ -197,9 +197,9 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         ]
         self._now = 0
         self._counts = _Counts()
-        self._current: Held | None = None
+        self._current: CachedBatch | None = None
         self._slots = self._put(np.zeros(0, np.int64))
-        self._fetched: Held | None = None
+        self._fetched: CachedBatch | None = None
         self._broken: InputError | None = None
         self._stream = _Stream(self.device)
         self._stream.mark()
@@ -288,7 +288,7 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
             self._fit()
         for place, (out, into) in enumerate(moves):
             counts.rows_read += self._move(place, out, into, batch[0])
-        held = Held(batch[0], samples, lengths, indices, slots, touched) if fits else None
+        held = CachedBatch(batch[0], samples, lengths, indices, slots, touched) if fits else None
         return held, counts
 
     def _fetch_ahead(
@@ -301,7 +301,7 @@ class CachedGpuEmbeddingCollection(EmbeddingCollection):
         with self._stream.moving():
             return self._fetch(samples, arrays, batch, guests=False)
 
-    def _hold(self, samples: int, arrays: Any) -> Held:  # noqa: ANN401
+    def _hold(self, samples: int, arrays: Any) -> CachedBatch:  # noqa: ANN401
         """The batch, with its rows on the GPU. Raises `InputError` as `forward`."""
         _train.check_batch(samples, arrays, self._expected)
         given = samples, *arrays[:2]
