@@ -35,7 +35,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Brief:
-    """What a terminal shows of a table."""
+    """Part of a table that a terminal shows."""
 
     columns: Sequence[str] = ()
     """Names of columns; without, all."""

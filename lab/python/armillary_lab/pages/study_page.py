@@ -30,7 +30,7 @@ def charts(study: Json) -> list[Chart]:
 
 
 def listed(studies: Sequence[Mapping[str, str]]) -> Table:
-    """What there is to run."""
+    """Studies that can be run: name, code, title and source."""
     rows = [(each["name"], each["code"], each["title"], each["source"]) for each in studies]
     return Table("Studies", ("Study", "Code", "Title", "Source"), rows, labels=4)
 
