@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import prose
 import yaml
@@ -179,8 +180,9 @@ def _captured(arguments: Sequence[str]) -> tuple[int, str]:
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     before = sys.argv
     sys.argv = list(arguments[arguments[0] == "python" :])
+    wide = mock.patch.dict(os.environ, COLUMNS="160")
     try:
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        with wide, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             code = _called(arguments)
     finally:
         sys.argv = before
@@ -221,7 +223,6 @@ def main() -> int:
     if not options.check:
         PAGE.write_text(page(papers()), encoding="utf-8")
         return 0
-    os.environ["COLUMNS"] = "160"
     found = list(failures(chosen(papers(), options.words, options.slow)))
     sys.stdout.write("".join(f"{each}\n\n" for each in found))
     return 1 if found else 0
