@@ -386,17 +386,17 @@ fn carried(partner: &mut Conversation, topology: &Topology) -> Result<Carried, S
 /// Takes one count; false if there is none of this number.
 fn count(packets: &mut PacketUsage, which: u32, value: u64) -> bool {
     let place = match which {
-        counts::DATA => &mut packets.data,
-        counts::ACKNOWLEDGEMENTS => &mut packets.acknowledgements,
-        counts::HOPS => &mut packets.hops,
-        counts::DROPS => &mut packets.drops,
-        counts::MARKS => &mut packets.marks,
-        counts::RETRANSMITS => &mut packets.losses.retransmits,
-        counts::FAST_RECOVERIES => &mut packets.losses.fast_recoveries,
-        counts::TIMEOUTS => &mut packets.losses.timeouts,
-        counts::LONGEST_QUEUE => &mut packets.longest_queue,
-        counts::ROUND_TRIPS => &mut packets.round_trips.count,
-        counts::ROUND_TRIP_MEAN => &mut packets.round_trips.mean.0,
+        counts::DATA => &mut packets.sent.data,
+        counts::ACKNOWLEDGEMENTS => &mut packets.sent.acknowledgements,
+        counts::HOPS => &mut packets.sent.hops,
+        counts::DROPS => &mut packets.events.drops,
+        counts::MARKS => &mut packets.events.marks,
+        counts::RETRANSMITS => &mut packets.events.losses.retransmits,
+        counts::FAST_RECOVERIES => &mut packets.events.losses.fast_recoveries,
+        counts::TIMEOUTS => &mut packets.events.losses.timeouts,
+        counts::LONGEST_QUEUE => &mut packets.events.longest_queue,
+        counts::ROUND_TRIPS => &mut packets.events.round_trips.count,
+        counts::ROUND_TRIP_MEAN => &mut packets.events.round_trips.mean.0,
         _ => return false,
     };
     *place = value;

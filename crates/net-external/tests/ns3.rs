@@ -55,7 +55,10 @@ fn a_short_message_takes_the_time_of_its_packets() {
     assert_eq!(time, Time(10 * 150_200 + 500_000 + 1));
     let usage = network.usage(Time::MAX);
     let packets = usage.packets.expect("ns-3 has packets");
-    assert_eq!((packets.data, packets.drops, packets.losses.timeouts), (10, 0, 0));
+    assert_eq!(
+        (packets.sent.data, packets.events.drops, packets.events.losses.timeouts),
+        (10, 0, 0)
+    );
     let there = usage.links.iter().find(|link| (link.from, link.to) == (0, 1)).expect("a link");
     assert_eq!((there.bytes, there.messages), (10 * 1502, 10));
 }
@@ -92,8 +95,11 @@ fn queue_disciplines_hold_what_their_ports_have_room_for() {
         let done = conformance::run(&mut network, &[(Time::ZERO, one(0, 1, 14_600, 1))]);
         assert_eq!(done.expect(name)[0].time, BEHIND_A_SWITCH, "{name}");
         let (_, packets) = incast(&disc, 7, 100_000);
-        assert!(packets.drops > 0 && packets.losses.retransmits >= packets.drops, "{name}");
-        assert!((15_000..=46_500).contains(&packets.longest_queue), "{name}: {packets:?}");
+        assert!(
+            packets.events.drops > 0 && packets.events.losses.retransmits >= packets.events.drops,
+            "{name}"
+        );
+        assert!((15_000..=46_500).contains(&packets.events.longest_queue), "{name}: {packets:?}");
     }
 }
 
@@ -117,7 +123,7 @@ fn a_lost_packet_waits_for_the_timeout() {
     let command = example_in_ns3();
     let lossy = format!("{command} --buffer=1502 --rto-min-us=5000");
     let (last, packets) = incast(&lossy, 4, 1460);
-    assert_eq!((packets.drops, packets.losses.timeouts), (2, 2));
+    assert_eq!((packets.events.drops, packets.events.losses.timeouts), (2, 2));
     assert_eq!(last, 5_000_000_000 + 3 * 150_200 + 1_000_000 + 1);
 }
 
@@ -128,7 +134,7 @@ fn every_recovery_of_ns3_runs() {
     for name in ["TcpPrrRecovery", "TcpClassicRecovery"] {
         let (_, packets) =
             incast(&format!("{command} --buffer=45000 --recovery={name}"), 4, 300_000);
-        assert!(packets.losses.fast_recoveries > 0, "{name}: {packets:?}");
+        assert!(packets.events.losses.fast_recoveries > 0, "{name}: {packets:?}");
     }
 }
 

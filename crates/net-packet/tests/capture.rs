@@ -37,7 +37,7 @@ fn captured(transport: Transport) -> (Vec<u8>, network::PacketUsage) {
 #[test]
 fn a_capture_of_tcp_has_every_segment_and_acknowledgement() {
     let (bytes, totals) = captured(Transport::Tcp(Tcp::default()));
-    assert!(totals.losses.retransmits > 0, "some packets are sent again");
+    assert!(totals.events.losses.retransmits > 0, "some packets are sent again");
     let mut reader = PcapReader::new(&bytes[..]).unwrap();
     let (mut data, mut acks, mut sacks, mut last) = (0u64, 0, 0, 0);
     while let Some(packet) = reader.next_packet() {
@@ -60,7 +60,7 @@ fn a_capture_of_tcp_has_every_segment_and_acknowledgement() {
             sacks += u64::from(tcp.options.elements_iter().count() > 2);
         }
     }
-    assert_eq!((data, acks), (totals.data, totals.acknowledgements));
+    assert_eq!((data, acks), (totals.sent.data, totals.sent.acknowledgements));
     assert!(sacks > 0);
 }
 
@@ -76,5 +76,5 @@ fn a_capture_of_rdma_is_udp_to_its_port() {
         assert_eq!(udp.destination_port(), 4791);
         count += 1;
     }
-    assert_eq!(count, totals.data + totals.acknowledgements);
+    assert_eq!(count, totals.sent.data + totals.sent.acknowledgements);
 }

@@ -110,7 +110,7 @@ fn nothing_is_lost_without_a_count() {
             let totals = network.totals();
             if let Some(watch) = watch {
                 // The last acknowledgements may still wait when all is delivered.
-                let begun = totals.hops - network.under_way()..=totals.hops;
+                let begun = totals.sent.hops - network.under_way()..=totals.sent.hops;
                 watch.compare(&network);
                 assert!(begun.contains(&watch.end()), "{shape}");
             }

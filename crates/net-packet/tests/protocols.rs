@@ -88,11 +88,11 @@ fn a_buffer_drops_in_its_own_dimension() {
             switches[dim] = limited;
             let ports = incasts(switches);
             let drops = |of: u32| -> u64 {
-                ports.iter().filter(|port| port.dim == of).map(|port| port.drops).sum()
+                ports.iter().filter(|port| port.dim == of).map(|port| port.counts.drops).sum()
             };
             assert!(drops(dim as u32) > 0 && drops(1 - dim as u32) == 0, "{dim}: {ports:?}");
             let longest = |of: usize| {
-                ports.iter().filter(|p| p.dim as usize == of).map(|p| p.longest_queue).max()
+                ports.iter().filter(|p| p.dim as usize == of).map(|p| p.counts.longest_queue).max()
             };
             assert!(longest(dim) <= Some(20_000) && longest(1 - dim) > Some(20_000));
         }
@@ -108,10 +108,14 @@ fn marks_and_pauses_are_those_of_a_dimension() {
         let mut switches = [marking, marking];
         switches[dim] = pause;
         let ports = incasts(switches);
-        for port in ports.iter().filter(|port| port.longest_queue > 30_000) {
-            assert_eq!((port.marks > 0, port.pauses), (port.dim != dim as u32, 0), "{port:?}");
+        for port in ports.iter().filter(|port| port.counts.longest_queue > 30_000) {
+            assert_eq!(
+                (port.counts.marks > 0, port.counts.pauses),
+                (port.dim != dim as u32, 0),
+                "{port:?}"
+            );
         }
-        let paused = |of: usize| ports.iter().any(|p| p.dim as usize == of && p.pauses > 0);
+        let paused = |of: usize| ports.iter().any(|p| p.dim as usize == of && p.counts.pauses > 0);
         assert!(paused(dim) && !paused(1 - dim), "{ports:?}");
     }
 }

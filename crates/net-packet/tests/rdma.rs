@@ -51,10 +51,10 @@ fn pauses_keep_an_incast_lossless() {
         (end.0 as f64 / 1e3, network.totals(), on_link(&settings, 16_000_000))
     };
     let (_, lossy, _) = run(None);
-    assert!(lossy.drops > 0 && lossy.losses.retransmits > 0, "{lossy:?}");
+    assert!(lossy.events.drops > 0 && lossy.events.losses.retransmits > 0, "{lossy:?}");
     let (end, lossless, expected) = run(pause);
-    assert_eq!((lossless.drops, lossless.losses.retransmits), (0, 0), "{lossless:?}");
-    assert!(lossless.pauses > 8 && lossless.longest_queue < 400_000, "{lossless:?}");
+    assert_eq!((lossless.events.drops, lossless.events.losses.retransmits), (0, 0), "{lossless:?}");
+    assert!(lossless.events.pauses > 8 && lossless.events.longest_queue < 400_000, "{lossless:?}");
     assert!((1.0..1.01).contains(&(end / expected)), "{end} {expected}");
 }
 
@@ -75,11 +75,11 @@ fn selective_repeat_sends_less_again() {
         network.totals()
     };
     let (back, selective) = (run(RdmaRecovery::GoBackN), run(RdmaRecovery::Selective));
-    assert!(back.drops > 0 && selective.drops > 0);
+    assert!(back.events.drops > 0 && selective.events.drops > 0);
     // Every packet that was dropped is sent again; go-back-N sends what followed it, too.
-    assert!(selective.losses.retransmits >= selective.drops, "{selective:?}");
-    assert!(selective.losses.retransmits < 2 * selective.drops, "{selective:?}");
-    assert!(2 * back.losses.retransmits > 3 * back.drops, "{back:?}");
+    assert!(selective.events.losses.retransmits >= selective.events.drops, "{selective:?}");
+    assert!(selective.events.losses.retransmits < 2 * selective.events.drops, "{selective:?}");
+    assert!(2 * back.events.losses.retransmits > 3 * back.events.drops, "{back:?}");
 }
 
 /// DCQCN: four senders to one receiver keep the queue far below what they would fill, and share the
@@ -105,7 +105,10 @@ fn dcqcn_keeps_the_queue_short_and_shares() {
     };
     let (without, ..) = run(RdmaControl::None);
     let (with, fair, time) = run(RdmaControl::Dcqcn);
-    assert!(with.marks > 0 && with.longest_queue < without.longest_queue, "{with:?} {without:?}");
+    assert!(
+        with.events.marks > 0 && with.events.longest_queue < without.events.longest_queue,
+        "{with:?} {without:?}"
+    );
     assert!(fair > 0.75, "{fair}");
     assert!((1.0..2.0).contains(&time), "{time}");
 }
@@ -122,7 +125,7 @@ fn a_hot_port_takes_its_part_of_a_shared_buffer() {
         let mut network = flat(9, settings);
         let incast: Vec<_> = (1..9).map(|src| (src, 0, 3_000_000, 0)).collect();
         transfers(&mut network, &incast);
-        let longest = network.totals().longest_queue as f64;
+        let longest = network.totals().events.longest_queue as f64;
         assert!((longest / 1e6 - part).abs() < 0.01, "alpha {alpha}: {longest}");
     }
 }

@@ -15,7 +15,7 @@ fn incast(senders: u32, bytes: u64, settings: Settings) -> Vec<(u64, f64)> {
     let mut network = flat(senders + 1, settings);
     let ends = transfers(&mut network, &all);
     let mut flows: Vec<_> = network.flows().collect();
-    flows.sort_by_key(|flow| flow.src);
+    flows.sort_by_key(|flow| flow.carried.source);
     flows
         .iter()
         .zip(ends)
@@ -132,7 +132,7 @@ fn no_sender_is_ahead_over_many_seeds() {
             let found = transfers(&mut network, &all);
             ends.push(found.iter().map(|end| end.0 as f64).collect());
             let mut flows: Vec<_> = network.flows().collect();
-            flows.sort_by_key(|flow| flow.src);
+            flows.sort_by_key(|flow| flow.carried.source);
             losses.push(flows.iter().map(|flow| flow.losses.retransmits as f64).collect());
         }
         let found = [unequal(&ends), unequal(&losses)];
@@ -204,7 +204,7 @@ fn draws_are_counted() {
         let settings = Settings { switch, ..Settings::with(Transport::Tcp(Tcp::default())) };
         let mut network = flat(senders + 1, settings);
         transfers(&mut network, &all);
-        (network.totals().drawn > 0, network.totals().drops > 0)
+        (network.totals().drawn > 0, network.totals().events.drops > 0)
     };
     let switch = Switch { buffer: Buffer::Port(Bytes(10_000)), ..Switch::default() };
     assert_eq!(drawn(4, switch), (true, true));

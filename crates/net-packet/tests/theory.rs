@@ -63,7 +63,7 @@ fn slow_start_grows_each_round_trip() {
         let tcp = Tcp { ack_every, slow_start_limit: limit, ..Tcp::default() };
         let mut network = bottleneck(1, trip, 125_000_000_000, settings(tcp, Switch::default()));
         network.start(Time::ZERO, transfer(0, 1, 40_000_000, 0));
-        let sent = sample(&mut network, trip, 8, |network| network.totals().data);
+        let sent = sample(&mut network, trip, 8, |network| network.totals().sent.data);
         let each: Vec<u64> =
             std::iter::once(sent[0]).chain(sent.windows(2).map(|pair| pair[1] - pair[0])).collect();
         println!("an ACK for {ack_every}, {limit} for an ACK: {each:?}");
@@ -94,11 +94,11 @@ fn the_sawtooth_at_a_buffer() {
         let totals = sample(&mut network, span, 3000, Packets::totals);
         // Whole periods, from drop to drop, after the first half minute.
         let drops: Vec<usize> =
-            (300..3000).filter(|&i| totals[i].drops > totals[i - 1].drops).collect();
+            (300..3000).filter(|&i| totals[i].events.drops > totals[i - 1].events.drops).collect();
         let (first, last) = (drops[0], drops[drops.len() - 1]);
         let (begin, end) = (&totals[first], &totals[last]);
-        let periods = (end.drops - begin.drops) as f64;
-        let packets = (end.data - begin.data) as f64 / periods;
+        let periods = (end.events.drops - begin.events.drops) as f64;
+        let packets = (end.sent.data - begin.sent.data) as f64 / periods;
         let seconds = (last - first) as f64 * trip / periods;
         let utilization = packets / (seconds * capacity / trip);
         let (window, half) = (capacity * (1.0 + part), capacity * (1.0 + part) / 2.0);
@@ -113,7 +113,7 @@ fn the_sawtooth_at_a_buffer() {
         assert!((packets / expected - 1.0).abs() < 0.1, "{part}: {packets} packets a period");
         assert!((seconds / time - 1.0).abs() < 0.1, "{part}: {seconds} s");
         assert!((utilization / most - 1.0).abs() < 0.03, "{part}: {utilization}");
-        assert_eq!(end.losses.timeouts, begin.losses.timeouts);
+        assert_eq!(end.events.losses.timeouts, begin.events.losses.timeouts);
     }
 }
 
@@ -154,6 +154,6 @@ fn dctcp_keeps_the_queue_at_the_threshold() {
         assert!((mean / middle - 1.0).abs() < 0.1, "mean {mean}");
         assert!((top / top_expected - 1.0).abs() < 0.1, "top {top}");
         assert!(((top - low) / amplitude - 1.0).abs() < 0.25, "amplitude {}", top - low);
-        assert_eq!(network.totals().drops, 0);
+        assert_eq!(network.totals().events.drops, 0);
     }
 }

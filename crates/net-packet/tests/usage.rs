@@ -22,9 +22,9 @@ fn queues_are_what_packets_find() {
     let near = |found: u64, packets: u64| {
         assert!((found as f64 / (1538 * packets) as f64 - 1.0).abs() < 0.032, "{found} {packets}");
     };
-    near(port.queue_p50, 4);
-    near(port.queue_p99, 9);
-    assert_eq!(port.longest_queue, 10 * 1538);
+    near(port.counts.queue_p50, 4);
+    near(port.counts.queue_p99, 9);
+    assert_eq!(port.counts.longest_queue, 10 * 1538);
 }
 
 /// A packet alone: two links there, two back for its acknowledgement. A run ends with the last data,
@@ -37,9 +37,9 @@ fn the_round_trip_of_an_empty_network_is_exact() {
     let link = |wire: u64| 80 * wire + 500_000;
     let expected = Span(2 * link(1538) + 2 * link(78));
     let [connection] = found.connections[..] else { panic!("one connection") };
-    assert_eq!(connection.round_trip_max, expected);
-    assert_eq!((found.round_trips.count, found.round_trips.mean), (1, expected));
-    assert_eq!(connection.round_trip_sampled, None, "shorter than a millisecond");
+    assert_eq!(connection.round_trips.max, expected);
+    assert_eq!((found.events.round_trips.count, found.events.round_trips.mean), (1, expected));
+    assert_eq!(connection.round_trips.sampled_mean, None, "shorter than a millisecond");
 }
 
 /// A window of ten packets needs less time than a round trip: nothing waits at the switch, and each
@@ -50,11 +50,12 @@ fn what_is_taken_each_millisecond_is_the_mean_where_nothing_changes() {
     let settings = Settings::with(Transport::Tcp(tcp));
     let found = usage(2, settings, &[(0, 1, 40_000_000, 0)]);
     let [connection] = found.connections[..] else { panic!("one connection") };
-    let sampled = connection.round_trip_sampled.expect("longer than a millisecond");
-    let mean = connection.round_trip_mean;
+    let sampled = connection.round_trips.sampled_mean.expect("longer than a millisecond");
+    let mean = connection.round_trips.mean;
     assert!((sampled.0 as f64 / mean.0 as f64 - 1.0).abs() < 0.1, "{sampled:?} {mean:?}");
-    assert_eq!(found.round_trips.sampled, Some([sampled; 3]));
-    for percentile in [connection.round_trip_p50, connection.round_trip_p99] {
-        assert!(percentile <= connection.round_trip_max.max(Span(mean.0 * 103 / 100)));
+    let all = found.events.round_trips;
+    assert_eq!([all.sampled_mean, all.sampled_p50, all.sampled_p99], [Some(sampled); 3]);
+    for percentile in [connection.round_trips.p50, connection.round_trips.p99] {
+        assert!(percentile <= connection.round_trips.max.max(Span(mean.0 * 103 / 100)));
     }
 }

@@ -5,7 +5,7 @@
 //! known without simulation), [`Ordered`] (`order.rs`: one order of events with the caller, for
 //! ASTRA-sim's profile), [`NetworkSink`] (`sink.rs`: what a backend observes) and [`Stuck`]
 //! (`stuck.rs`: why it cannot go on). Also [`LinkCost`] (`cost.rs`: what one link asks for a
-//! message), [`Parts`] (`parts.rs`: messages in several parts), [`Usage`] (`usage.rs`) and the [`conformance`] suite that every backend runs. Not
+//! message), [`Parts`] (`parts.rs`: messages in several parts), [`Usage`] (`usage.rs`; counts of packets and flits as reports have them) and the [`conformance`] suite that every backend runs. Not
 //! here: queues, routes in time, packets (`net-*`), and anything about graphs or collectives.
 
 mod backend;
@@ -28,6 +28,7 @@ pub use sink::{LinkEnds, NetworkSink, Sending};
 pub use stuck::{BlockedPort, Stuck};
 pub use transfer::{Delivery, Transfer};
 pub use usage::{
-    ChannelUsage, ConnectionUsage, Distribution, FlitLinkUsage, FlitUsage, LinkUsage, LossUsage,
-    PacketUsage, PortUsage, RoundTrips, Usage,
+    ChannelUsage, ConnectionBytes, ConnectionRoundTrips, ConnectionUsage, FlitCounts,
+    FlitLinkUsage, FlitUsage, LinkUsage, LossUsage, PacketEvents, PacketTimes, PacketUsage,
+    PortCounts, PortUsage, RoundTrips, SentPackets, Usage,
 };

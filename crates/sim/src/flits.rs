@@ -2,8 +2,8 @@
 
 use crate::names;
 use crate::parts::Parts;
-use network::{ChannelUsage, Distribution, FlitLinkUsage, FlitUsage, Usage};
-use stats::{FlitChannel, FlitClass, FlitLink, Flits, PacketTimes};
+use network::{ChannelUsage, FlitLinkUsage, FlitUsage, Usage};
+use stats::{FlitChannel, FlitClass, FlitLink, Flits};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use units::{Span, Time};
@@ -21,26 +21,20 @@ pub(crate) fn report(parts: &Parts, usage: &Usage, step: Time) -> Option<Flits> 
     let time = |of: fn(&ChannelUsage) -> u128| sum(of) as f64 / units::PS_PER_NS as f64;
     Some(Flits {
         packets: flits.packets,
-        flits: u64::try_from(sum(|used| used.flits.into())).unwrap_or(u64::MAX),
+        flits: u64::try_from(sum(|used| used.counts.flits.into())).unwrap_or(u64::MAX),
         virtual_channels: flits.channels,
         buffer: flits.buffer,
         hops_mean: flits.hops as f64 / flits.packets.max(1) as f64,
         hops_max: flits.hops_max,
-        source_wait: times(&flits.source_wait),
-        network: times(&flits.network),
-        latency: times(&flits.latency),
-        no_credit_ns: time(|used| used.no_credit.0.into()),
-        no_channel_ns: time(|used| used.no_channel.0.into()),
-        lost_allocation_ns: time(|used| used.lost.0.into()),
+        source_wait: flits.source_wait,
+        network: flits.network,
+        latency: flits.latency,
+        no_credit_ns: time(|used| used.counts.no_credit.0.into()),
+        no_channel_ns: time(|used| used.counts.no_channel.0.into()),
+        lost_allocation_ns: time(|used| used.counts.lost.0.into()),
         link_count: rows.iter().map(|row| row.1).sum(),
         links: rows.iter().take(ROWS).map(|(link, count)| row(parts, link, *count, step)).collect(),
     })
-}
-
-fn times(times: &Distribution) -> PacketTimes {
-    let [p50, p99, p99_9] = times.percentiles.map(Span::as_ns);
-    let (mean_ns, max_ns) = (times.mean.as_ns(), times.max.as_ns());
-    PacketTimes { mean_ns, p50_ns: p50, p99_ns: p99, p99_9_ns: p99_9, max_ns }
 }
 
 /// Links with how many are like each, those for which flits waited longest first.
@@ -48,9 +42,14 @@ fn alike<'a>(parts: &Parts, links: &'a [FlitLinkUsage]) -> Vec<(&'a FlitLinkUsag
     type Key<'a> = (Reverse<u64>, Reverse<Span>, u32, [u64; 5], u128, &'a [(u16, ChannelUsage)]);
     let key = |link: &'a FlitLinkUsage| -> Key<'a> {
         let used = &link.whole;
-        let waited = used.no_credit.0 + used.no_channel.0 + used.lost.0;
-        let counts =
-            [used.flits, used.packets, used.no_credit.0, used.lost.0, used.held_max.into()];
+        let waited = used.counts.no_credit.0 + used.counts.no_channel.0 + used.counts.lost.0;
+        let counts = [
+            used.counts.flits,
+            used.counts.packets,
+            used.counts.no_credit.0,
+            used.counts.lost.0,
+            used.held_max.into(),
+        ];
         (Reverse(waited), Reverse(link.busy), link.dim, counts, used.held, &link.classes)
     };
     let mut rows: BTreeMap<Key<'a>, (&FlitLinkUsage, u64)> = BTreeMap::new();
@@ -81,11 +80,7 @@ fn row(parts: &Parts, link: &FlitLinkUsage, count: u64, step: Time) -> FlitLink 
 
 fn channel(used: &ChannelUsage, step: Time) -> FlitChannel {
     FlitChannel {
-        flits: used.flits,
-        packets: used.packets,
-        no_credit_ns: used.no_credit.as_ns(),
-        no_channel_ns: used.no_channel.as_ns(),
-        lost_allocation_ns: used.lost.as_ns(),
+        counts: used.counts,
         occupancy_mean: used.held as f64 / step.0.max(1) as f64,
         occupancy_max: used.held_max,
     }

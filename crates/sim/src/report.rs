@@ -177,14 +177,14 @@ fn unused_seed(seed: u64) -> Option<String> {
 
 /// A sender that loses a packet may wait for its timer or not, so a time with losses is chance.
 fn one_draw(usage: &Usage) -> Option<String> {
-    let packets = usage.packets.as_ref().filter(|packets| packets.drops > 0)?;
+    let packets = usage.packets.as_ref().filter(|packets| packets.events.drops > 0)?;
     let which = "which packets are lost decides who waits for a timer";
     let why = if packets.drawn > 0 {
         format!("one draw of many, because {which}; network.packet.seed draws again")
     } else {
         format!("one of many, because {which}, and differences of nanoseconds decide that")
     };
-    Some(format!("packets were dropped ({}): the time is {why}", packets.drops))
+    Some(format!("packets were dropped ({}): the time is {why}", packets.events.drops))
 }
 
 fn warnings(

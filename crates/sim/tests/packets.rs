@@ -125,25 +125,31 @@ fn a_report_counts_packets_without_loss() {
     let report = incast("{}", BackendKind::Packet).report;
     let packets = report.packets.expect("packets");
     // 684 packets of 1,460 bytes and one of 1,360.
-    assert_eq!(packets.data, 7 * 685);
-    assert_eq!((packets.drops, packets.retransmits, packets.timeouts), (0, 0, 0));
+    assert_eq!(packets.sent.data, 7 * 685);
+    assert_eq!(
+        (packets.events.drops, packets.events.losses.retransmits, packets.events.losses.timeouts),
+        (0, 0, 0)
+    );
     // Two links each; the last acknowledgements are on their way when the run ends.
-    let whole = 2 * (packets.data + packets.acknowledgements);
-    assert!((whole - 7..=whole).contains(&packets.hops), "{packets:?}");
+    let whole = 2 * (packets.sent.data + packets.sent.acknowledgements);
+    assert!((whole - 7..=whole).contains(&packets.sent.hops), "{packets:?}");
     assert_eq!(packets.connection_count, 7);
     for connection in &packets.connections {
-        assert_eq!((connection.bytes, connection.destination), (1_000_000, 0));
-        assert!(connection.last_ns <= report.step_time_ns, "{connection:?}");
+        assert_eq!((connection.carried.bytes, connection.carried.destination), (1_000_000, 0));
+        assert!(connection.carried.last.as_ns() <= report.step_time_ns, "{connection:?}");
         // A seventh of the link each, at the best.
         assert!(connection.goodput_gb_per_s <= 12.5, "{connection:?}");
     }
     // Six windows of ten packets of 1,538 bytes meet the seventh at the port of NPU 0.
     assert_eq!(packets.ports[0].name, "switch0 -> npu0 (dimension 1)");
-    assert!(packets.queue_max_bytes >= 6 * 10 * 1538, "{packets:?}");
-    assert_eq!(packets.ports[0].queue_max_bytes, packets.queue_max_bytes);
+    assert!(packets.events.longest_queue >= 6 * 10 * 1538, "{packets:?}");
+    assert_eq!(packets.ports[0].counts.longest_queue, packets.events.longest_queue);
     // Two links and back, and one packet on each of them: 1,538 B and 78 B at 12.5 B/ns.
     let empty = 4.0 * 500.0 + 2.0 * (1538.0 + 78.0) / 12.5;
-    assert!(packets.rtt_mean_ns >= empty && packets.rtt_p50_ns <= packets.rtt_p99_ns);
+    assert!(
+        packets.events.round_trips.mean.as_ns() >= empty
+            && packets.events.round_trips.p50.as_ns() <= packets.events.round_trips.p99.as_ns()
+    );
     let analytical = incast("{}", BackendKind::Analytical).report;
     assert!(analytical.packets.is_none(), "whole messages");
     assert!(report.step_time_ns >= analytical.step_time_ns);
@@ -153,20 +159,27 @@ fn a_report_counts_packets_without_loss() {
 fn a_report_counts_what_a_full_buffer_drops() {
     let settings = "{buffer: 50 kB, tcp: {rto_min: 1 ms}}";
     let packets = incast(settings, BackendKind::Packet).report.packets.expect("packets");
-    assert!(packets.drops > 0 && packets.retransmits > 0, "{packets:?}");
-    assert!(packets.queue_max_bytes <= 50_000, "{packets:?}");
-    let dropped: u64 = packets.ports.iter().map(|port| port.drops).sum();
-    assert_eq!(dropped, packets.drops);
-    assert_eq!(packets.data, 7 * 685 + packets.retransmits, "nothing new is sent twice");
-    let again: u64 = packets.connections.iter().map(|each| each.retransmits).sum();
-    assert_eq!(again, packets.retransmits);
+    assert!(packets.events.drops > 0 && packets.events.losses.retransmits > 0, "{packets:?}");
+    assert!(packets.events.longest_queue <= 50_000, "{packets:?}");
+    let dropped: u64 = packets.ports.iter().map(|port| port.counts.drops).sum();
+    assert_eq!(dropped, packets.events.drops);
+    assert_eq!(
+        packets.sent.data,
+        7 * 685 + packets.events.losses.retransmits,
+        "nothing new is sent twice"
+    );
+    let again: u64 = packets.connections.iter().map(|each| each.losses.retransmits).sum();
+    assert_eq!(again, packets.events.losses.retransmits);
     // With marks or pauses instead of a deep queue nothing is lost.
     let marked = "{marking: 30 kB, tcp: {congestion_control: dctcp}}";
     let found = incast(marked, BackendKind::Packet).report.packets.expect("packets");
-    assert!(found.marks > 0 && found.drops == 0, "{found:?}");
+    assert!(found.events.marks > 0 && found.events.drops == 0, "{found:?}");
     let paused = "{transport: rdma, buffer: 1 MB, pause: 60 kB, rdma: {congestion_control: none}}";
     let found = incast(paused, BackendKind::Packet).report.packets.expect("packets");
-    assert!(found.pauses > 0 && found.drops == 0 && found.retransmits == 0, "{found:?}");
+    assert!(
+        found.events.pauses > 0 && found.events.drops == 0 && found.events.losses.retransmits == 0,
+        "{found:?}"
+    );
 }
 
 /// Four equal senders and a buffer of ten packets: some are lost. A seed draws again only where it

@@ -1,5 +1,6 @@
 //! Counts of flits, where the network has flits.
 
+use network::{FlitCounts, PacketTimes};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,22 +40,6 @@ pub struct Flits {
     pub links: Vec<FlitLink>,
 }
 
-/// Times of packets.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct PacketTimes {
-    /// Mean.
-    pub mean_ns: f64,
-    /// Median, to 0.8 %.
-    pub p50_ns: f64,
-    /// 99th percentile, to 0.8 %.
-    pub p99_ns: f64,
-    /// 99.9th percentile, to 0.8 %.
-    pub p99_9_ns: f64,
-    /// Longest.
-    pub max_ns: f64,
-}
-
 /// A link, or several that are alike.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -87,16 +72,9 @@ pub struct FlitClass {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FlitChannel {
-    /// Flits.
-    pub flits: u64,
-    /// Packets.
-    pub packets: u64,
-    /// Time in which flits waited to enter it without a credit, summed over flits.
-    pub no_credit_ns: f64,
-    /// Time in which first flits waited to enter it while no virtual channel was idle, likewise.
-    pub no_channel_ns: f64,
-    /// Time in which flits could enter it and others were chosen, likewise.
-    pub lost_allocation_ns: f64,
+    /// Flits that it carried, and what they waited for.
+    #[serde(flatten)]
+    pub counts: FlitCounts,
     /// Flits in the buffers behind it, mean over the step.
     pub occupancy_mean: f64,
     /// Most flits in them at once.

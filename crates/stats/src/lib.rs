@@ -2,7 +2,8 @@
 //!
 //! These types define the schema. `cargo run -p generate` writes everything else from them and from
 //! their doc comments: the JSON Schema, the Python types (`python/armillary/schema.py`) and the
-//! tables of fields in `docs/reference/report.md`. Times are nanoseconds with decimals, exact to
+//! tables of fields in `docs/reference/report.md`. Counts of packets
+//! and flits are those of the network (`network::usage`). Times are nanoseconds with decimals, exact to
 //! the picosecond up to 2^53 ps. Here: one file per section of the report. Not here: pictures and
 //! pages (`python/armillary/report`).
 
@@ -28,7 +29,7 @@ pub use detail::{
     Activity, ActivityParts, Detail, GanttBar, GanttLane, HeldMemory, Layer, LayerParts, LayerPass,
     LayerPhase,
 };
-pub use flits::{FlitChannel, FlitClass, FlitLink, Flits, PacketTimes};
+pub use flits::{FlitChannel, FlitClass, FlitLink, Flits};
 pub use network::{Bounds, Dimension, Flow, Link, Network, Phase, Series};
 pub use operations::{Counts, Operation};
 pub use outside::{Outside, OutsideContents, OutsideOverTime};

@@ -81,7 +81,7 @@ pub fn child(words: &[String]) -> io::Result<()> {
     let (_, mtu, order, _, _) = CASES[number(0)? as usize];
     let effort = Effort { runs: number(1)?, ..Effort::FULL };
     let (seconds, totals) = effort.least(|| all_to_all(mtu, order));
-    let hops = totals?.hops as f64 / 1e6;
+    let hops = totals?.sent.hops as f64 / 1e6;
     let memory = peak_memory_mb().map_or("?".into(), digits);
     println!("{} {} {} {memory}", digits(hops), digits(seconds), digits(hops / seconds));
     Ok(())

@@ -495,16 +495,19 @@ impl Backend for Flits {
         let cycle = self.settings.keys.cycle;
         let links =
             usage_report::links(&self.graph, &self.network, cycle, |link, n| self.busy(link, n));
-        let usage = |link: &FlitLinkUsage| LinkUsage {
-            from: link.from,
-            to: link.to,
-            dim: link.dim,
-            count: None,
-            bytes: link.whole.flits * u64::from(self.settings.flit),
-            messages: link.whole.packets,
-            busy: link.busy,
-            waited: link.whole.no_credit + link.whole.no_channel + link.whole.lost,
-            longest_queue: 0,
+        let usage = |link: &FlitLinkUsage| {
+            let counts = &link.whole.counts;
+            LinkUsage {
+                from: link.from,
+                to: link.to,
+                dim: link.dim,
+                count: None,
+                bytes: counts.flits * u64::from(self.settings.flit),
+                messages: counts.packets,
+                busy: link.busy,
+                waited: counts.no_credit + counts.no_channel + counts.lost,
+                longest_queue: 0,
+            }
         };
         Usage {
             bytes: self.carried(),

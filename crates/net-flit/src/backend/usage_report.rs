@@ -4,7 +4,7 @@ use super::routers::Routers;
 use crate::report::Arrival;
 use crate::virtual_network_usage::Use;
 use engine::Histogram;
-use network::{ChannelUsage, Distribution, FlitLinkUsage, FlitUsage};
+use network::{ChannelUsage, FlitCounts, FlitLinkUsage, FlitUsage, PacketTimes};
 use topology::LinkGraph;
 use units::Span;
 
@@ -41,9 +41,9 @@ impl Seen {
             packets: self.latency.count,
             hops: self.hops,
             hops_max: self.hops_max,
-            source_wait: distribution(&self.source_wait, cycle),
-            network: distribution(&self.network, cycle),
-            latency: distribution(&self.latency, cycle),
+            source_wait: packet_times(&self.source_wait, cycle),
+            network: packet_times(&self.network, cycle),
+            latency: packet_times(&self.latency, cycle),
             channels,
             buffer,
             links,
@@ -51,11 +51,14 @@ impl Seen {
     }
 }
 
-fn distribution(times: &Histogram<6>, cycle: Span) -> Distribution {
+fn packet_times(times: &Histogram<6>, cycle: Span) -> PacketTimes {
     let span = |cycles: u64| Span(cycles * cycle.0);
-    Distribution {
+    let part = |per_mille| span(times.per_mille(per_mille).min(times.max));
+    PacketTimes {
         mean: Span(times.mean_times(cycle.0)),
-        percentiles: [500, 990, 999].map(|part| span(times.per_mille(part).min(times.max))),
+        p50: part(500),
+        p99: part(990),
+        p99_9: part(999),
         max: span(times.max),
     }
 }
@@ -114,11 +117,13 @@ pub(super) fn links(
 fn channel(used: &Use, cycle: Span) -> ChannelUsage {
     let span = |cycles: u64| Span(cycles * cycle.0);
     ChannelUsage {
-        flits: used.flits,
-        packets: used.packets,
-        no_credit: span(used.no_credit),
-        no_channel: span(used.no_channel),
-        lost: span(used.lost),
+        counts: FlitCounts {
+            flits: used.flits,
+            packets: used.packets,
+            no_credit: span(used.no_credit),
+            no_channel: span(used.no_channel),
+            lost: span(used.lost),
+        },
         held: u128::from(used.held_cycles) * u128::from(cycle.0),
         held_max: used.held_max,
     }

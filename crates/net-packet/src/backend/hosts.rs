@@ -128,7 +128,7 @@ impl Packets {
                 class,
             };
             let src = connection.src;
-            self.totals.data += 1;
+            self.totals.sent.data += 1;
             self.forward(now, src, packet);
         }
         self.mind(now, at);
@@ -277,7 +277,7 @@ impl Packets {
         });
         let class = if self.protocols.whole().switch.control_first { FIRST } else { DATA };
         let Connection { dst, back, around: wire, .. } = self.connections[at as usize];
-        self.totals.acknowledgements += 1;
+        self.totals.sent.acknowledgements += 1;
         let packet =
             Packet { seq, connection: at, route: back, via: END, sack, wire, flags, class };
         self.forward(now, dst, packet);

@@ -3,7 +3,9 @@
 use crate::backend::Packets;
 use crate::port::Counters;
 use crate::settings::Settings;
-use network::{ConnectionUsage, LossUsage, PacketUsage, RoundTrips};
+use network::{
+    ConnectionBytes, ConnectionRoundTrips, ConnectionUsage, LossUsage, PacketUsage, RoundTrips,
+};
 use units::Span;
 
 impl Packets {
@@ -12,28 +14,32 @@ impl Packets {
         let mut totals = self.totals.clone();
         for connection in &self.connections {
             let LossUsage { retransmits, fast_recoveries, timeouts } = connection.losses();
-            totals.losses.retransmits += retransmits;
-            totals.losses.fast_recoveries += fast_recoveries;
-            totals.losses.timeouts += timeouts;
+            totals.events.losses.retransmits += retransmits;
+            totals.events.losses.fast_recoveries += fast_recoveries;
+            totals.events.losses.timeouts += timeouts;
         }
         let graph = self.paths.graph();
         for (link, port) in (0..).zip(&self.ports) {
             let Counters { packets, drops, marks, drawn, pauses, longest, .. } = port.counters;
-            totals.hops += packets;
-            totals.drops += drops;
-            totals.marks += marks;
+            totals.sent.hops += packets;
+            totals.events.drops += drops;
+            totals.events.marks += marks;
             totals.drawn += drawn;
-            totals.pauses += pauses;
+            totals.events.pauses += pauses;
             if graph.link(link).from >= graph.npus() {
-                totals.longest_queue = totals.longest_queue.max(longest);
+                totals.events.longest_queue = totals.events.longest_queue.max(longest);
             }
         }
-        totals.round_trips = RoundTrips {
+        let [sampled_mean, sampled_p50, sampled_p99] =
+            self.sampled().map_or([None; 3], |each| each.map(Some));
+        totals.events.round_trips = RoundTrips {
             count: self.round_trips.count,
             mean: Span(self.round_trips.mean()),
             p50: Span(self.round_trips.percentile(50)),
             p99: Span(self.round_trips.percentile(99)),
-            sampled: self.sampled(),
+            sampled_mean,
+            sampled_p50,
+            sampled_p99,
         };
         totals
     }
@@ -48,7 +54,7 @@ impl Packets {
         self.ports.iter().map(|port| port.standing()).sum()
     }
 
-    /// See [`RoundTrips::sampled`]. Percentiles are by nearest rank.
+    /// See [`RoundTrips::sampled_mean`]: mean, median and 99th percentile, by nearest rank.
     fn sampled(&self) -> Option<[Span; 3]> {
         let means = self.connections.iter().filter_map(|each| each.round_trips.sampled());
         let mut means: Vec<Span> = means.collect();
@@ -77,17 +83,21 @@ impl Packets {
         self.connections.iter().map(|connection| {
             let trips = &connection.round_trips;
             ConnectionUsage {
-                src: connection.src,
-                dst: connection.dst,
-                bytes: connection.carried,
-                first: connection.first,
-                last: connection.last,
+                carried: ConnectionBytes {
+                    source: connection.src,
+                    destination: connection.dst,
+                    bytes: connection.carried,
+                    first: connection.first,
+                    last: connection.last,
+                },
                 losses: connection.losses(),
-                round_trip_mean: Span(trips.all.mean()),
-                round_trip_p50: Span(trips.all.percentile(50)),
-                round_trip_p99: Span(trips.all.percentile(99)),
-                round_trip_max: trips.longest,
-                round_trip_sampled: trips.sampled(),
+                round_trips: ConnectionRoundTrips {
+                    mean: Span(trips.all.mean()),
+                    p50: Span(trips.all.percentile(50)),
+                    p99: Span(trips.all.percentile(99)),
+                    max: trips.longest,
+                    sampled_mean: trips.sampled(),
+                },
             }
         })
     }

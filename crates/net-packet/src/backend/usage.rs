@@ -2,21 +2,25 @@
 
 use crate::backend::Packets;
 use crate::port::Counters;
-use network::{PacketUsage, PortUsage};
+use network::{PacketEvents, PacketUsage, PortCounts, PortUsage};
 
 impl Packets {
     /// The totals, ports and connections of the run so far.
     pub(crate) fn packet_usage(&self) -> PacketUsage {
         let skipped = self.skipped();
+        let totals = self.totals();
         PacketUsage {
+            events: PacketEvents {
+                skips: skipped.times,
+                skipped: skipped.time,
+                skip_error: skipped.error,
+                ..totals.events
+            },
             busy: self.counters().map(|(_, counters)| u128::from(counters.busy.0)).sum(),
             links: self.counters().count() as u64,
-            skips: skipped.times,
-            skipped: skipped.time,
-            skip_error: skipped.error,
             ports: self.port_usage().collect(),
             connections: self.flows().collect(),
-            ..self.totals()
+            ..totals
         }
     }
 
@@ -30,21 +34,15 @@ impl Packets {
             let Counters { drops, marks, longest, pauses, paused, .. } = counters;
             let longest_queue = if ends.from < graph.npus() { 0 } else { longest };
             let (from, to, dim) = (ends.from, ends.to, ends.dim);
-            PortUsage {
-                from,
-                to,
-                dim,
-                drops,
-                marks,
-                longest_queue,
-                queue_p50: found(50),
-                queue_p99: found(99),
-                pauses,
-                paused,
-            }
+            let (queue_p50, queue_p99) = (found(50), found(99));
+            let counts =
+                PortCounts { drops, marks, queue_p50, queue_p99, longest_queue, pauses, paused };
+            PortUsage { from, to, dim, counts }
         };
-        let seen =
-            |port: &PortUsage| port.drops + port.marks + port.longest_queue + port.pauses > 0;
+        let seen = |port: &PortUsage| {
+            let PortCounts { drops, marks, longest_queue, pauses, .. } = port.counts;
+            drops + marks + longest_queue + pauses > 0
+        };
         self.counters().map(port).filter(seen)
     }
 }

@@ -10,10 +10,10 @@ use units::Time;
 /// what was sent, `bytes`; and no queue of a switch was above its buffer.
 pub fn counts(network: &Packets, bytes: u64) {
     let totals = network.totals();
-    let sent = totals.data + totals.acknowledgements;
-    let known = network.arrived() + totals.drops + network.under_way();
+    let sent = totals.sent.data + totals.sent.acknowledgements;
+    let known = network.arrived() + totals.events.drops + network.under_way();
     assert_eq!(sent, known, "packets: {totals:?}");
-    let carried: u64 = network.flows().map(|flow| flow.bytes).sum();
+    let carried: u64 = network.flows().map(|flow| flow.carried.bytes).sum();
     assert_eq!(carried, bytes, "bytes that have arrived");
     let room = |link| match network.settings(link).switch.buffer {
         Buffer::Unlimited => u64::MAX,
@@ -21,7 +21,7 @@ pub fn counts(network: &Packets, bytes: u64) {
         Buffer::Shared { total, .. } => total.0,
     };
     let most = network.counters().map(|(link, _)| room(link)).max().unwrap_or(u64::MAX);
-    assert!(totals.longest_queue <= most, "a queue of {} B", totals.longest_queue);
+    assert!(totals.events.longest_queue <= most, "a queue of {} B", totals.events.longest_queue);
 }
 
 /// What a [`Watch`] has seen.

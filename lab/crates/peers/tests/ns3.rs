@@ -125,10 +125,10 @@ fn runs_without_losses_take_the_same_time() {
         let (us, totals) = again(&run);
         let case = format!("{} B, MTU {}, {:?}", run.bytes, run.settings.mtu, run.order);
         assert!(off(us, run.us).abs() < 0.02, "{case}: {us} us, ns-3 {}", run.us);
-        assert_eq!((totals.drops, totals.losses.timeouts), (0, 0), "{case}");
+        assert_eq!((totals.events.drops, totals.events.losses.timeouts), (0, 0), "{case}");
         // ns-3 joins chunks that are written at one moment.
         let most = if run.chunks.is_some() { 0.1 } else { 0.02 };
-        let queue = totals.longest_queue;
+        let queue = totals.events.longest_queue;
         assert!(off(queue as f64, run.queue as f64).abs() < most, "{case}: queue {queue}");
     }
 }
@@ -140,9 +140,9 @@ fn runs_with_losses_lose_as_much() {
     let runs = runs().into_iter().filter(|run| run.drops > 0);
     for run in runs {
         let (us, totals) = again(&run);
-        let losses = totals.losses;
+        let losses = totals.events.losses;
         let counts = [
-            ("drops", totals.drops, run.drops),
+            ("drops", totals.events.drops, run.drops),
             ("retransmits", losses.retransmits, run.retransmits),
             ("timeouts", losses.timeouts, run.timeouts),
             ("recoveries", losses.fast_recoveries, run.recoveries),

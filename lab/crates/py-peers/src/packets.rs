@@ -83,16 +83,20 @@ pub fn packet_all_reduce<'py>(
     let totals = network.totals();
     let found = PyDict::new(py);
     found.set_item("time_us", end.as_ns() / 1e3)?;
-    found.set_item("drops", totals.drops)?;
-    found.set_item("retransmits", totals.losses.retransmits)?;
-    found.set_item("timeouts", totals.losses.timeouts)?;
-    found.set_item("recoveries", totals.losses.fast_recoveries)?;
-    found.set_item("data", totals.data)?;
-    found.set_item("hops", totals.hops)?;
-    found.set_item("longest_queue", totals.longest_queue)?;
-    found.set_item("rtt_mean_us", totals.round_trips.mean.as_us())?;
-    if let Some(sampled) = totals.round_trips.sampled {
-        for (name, trip) in ["mean", "p50", "p99"].iter().zip(sampled) {
+    let (sent, events) = (totals.sent, totals.events);
+    let (losses, trips) = (events.losses, events.round_trips);
+    found.set_item("drops", events.drops)?;
+    found.set_item("retransmits", losses.retransmits)?;
+    found.set_item("timeouts", losses.timeouts)?;
+    found.set_item("recoveries", losses.fast_recoveries)?;
+    found.set_item("data", sent.data)?;
+    found.set_item("hops", sent.hops)?;
+    found.set_item("longest_queue", events.longest_queue)?;
+    found.set_item("rtt_mean_us", trips.mean.as_us())?;
+    let sampled =
+        [("mean", trips.sampled_mean), ("p50", trips.sampled_p50), ("p99", trips.sampled_p99)];
+    for (name, trip) in sampled {
+        if let Some(trip) = trip {
             found.set_item(format!("rtt_sampled_{name}_us"), trip.as_us())?;
         }
     }
