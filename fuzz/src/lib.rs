@@ -287,7 +287,6 @@ pub fn simulate(data: &[u8]) -> bool {
                 platform: platform.clone(),
                 backend: backend.clone(),
                 fold,
-                seed: 0,
                 watch: Watch::default(),
             };
             run(&config, &mut |_| true)

@@ -489,7 +489,6 @@ def simulate(
     platform: Platform,
     backend: str | None,
     fold: bool,
-    seed: int,
     detail: bool,
     timeline: str | None,
     ranks: Sequence[int],

@@ -77,7 +77,6 @@ def simulate(
                 platform=target._core,
                 backend=backend,
                 fold=fold,
-                seed=0,
                 detail=with_detail,
                 timeline=file,
                 ranks=picked if file else (),

@@ -133,7 +133,6 @@ fn configure(ours: &Ours, theirs: &[String]) -> Result<Config, Vec<Problem>> {
                 platform,
                 backend,
                 fold: !ours.no_fold,
-                seed: 0,
                 watch: Watch::default(),
             })
         }

@@ -76,7 +76,6 @@ pub fn simulate(
     platform: &Platform,
     backend: Option<&str>,
     fold: bool,
-    seed: u64,
     detail: bool,
     timeline: Option<PathBuf>,
     ranks: Vec<u32>,
@@ -89,7 +88,6 @@ pub fn simulate(
         platform: platform.0.clone(),
         backend: chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?,
         fold,
-        seed,
         watch: Watch {
             detail,
             timeline: timeline.map(|path| TimelineRequest { path, ranks }),
@@ -119,7 +117,6 @@ pub fn collective(
         platform: platform.0.clone(),
         backend: chosen(backend, platform).map_err(wrong)?,
         fold,
-        seed: 0,
         watch: Watch::default(),
     };
     run(py, config, progress)

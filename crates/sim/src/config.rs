@@ -28,8 +28,6 @@ pub struct Config {
     pub backend: BackendKind,
     /// Simulate one rank of each class of ranks that must behave alike.
     pub fold: bool,
-    /// Seed of random draws. No model draws any yet; a seed other than 0 warns.
-    pub seed: u64,
     /// Events to watch the run for.
     pub watch: Watch,
 }

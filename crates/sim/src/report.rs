@@ -74,7 +74,8 @@ pub(crate) fn outcome(
         schema: SCHEMA.into(),
         version: env!("CARGO_PKG_VERSION").into(),
         config: echo(config, parts),
-        seed: config.seed,
+        // Nothing is drawn.
+        seed: 0,
         digest: digest(parts, &finished.ranks),
         warnings: assumptions::fitted_elsewhere(parts)
             .into_iter()
@@ -84,7 +85,6 @@ pub(crate) fn outcome(
             .chain(parts.platform.network.idle(config.backend.name()))
             .chain(parts.platform.network.doubt(config.backend.name()))
             .chain(one_draw(&finished.usage))
-            .chain(unused_seed(config.seed))
             .collect(),
         assumptions,
         step_time_ns: step.as_ns(),
@@ -167,12 +167,6 @@ fn digest(parts: &Parts, ranks: &[RankTotals]) -> String {
     (0..parts.settings.ranks)
         .for_each(|r| digest.add(ranks[parts.folding.local(r) as usize].digest));
     format!("{:016x}", digest.value())
-}
-
-/// No model draws at random yet, so a seed that was chosen changes nothing.
-fn unused_seed(seed: u64) -> Option<String> {
-    let text = || format!("seed {seed} has no effect: nothing in this run is drawn at random");
-    (seed != 0).then(text)
 }
 
 /// A sender that loses a packet may wait for its timer or not, so a time with losses is chance.

@@ -14,7 +14,7 @@ proptest! {
         for backend in [BackendKind::Analytical, BackendKind::Link] {
             let workload = Source::Built(Box::new(workload(&platform.sizes, &steps)));
             let (platform, watch) = (parsed.clone(), Watch::default());
-            let config = Config { workload, groups: Vec::new(), platform, backend: backend.clone(), fold, seed: 0, watch };
+            let config = Config { workload, groups: Vec::new(), platform, backend: backend.clone(), fold, watch };
             let Ok(outcome) = run(&config, &mut |_| true) else { continue };
             let report = outcome.report;
             // Behind the first link the analytical network carries more than there is room for, and

@@ -61,15 +61,8 @@ fn report(
 ) -> Option<(String, u64)> {
     let workload = Source::Built(Box::new(workload.clone()));
     let platform = platform.clone();
-    let config = Config {
-        workload,
-        groups: Vec::new(),
-        platform,
-        backend,
-        fold,
-        seed: 0,
-        watch: Watch::default(),
-    };
+    let config =
+        Config { workload, groups: Vec::new(), platform, backend, fold, watch: Watch::default() };
     match run_with(&config, closed_form, &mut |_| true) {
         Ok(outcome) => Some((
             serde_json::to_string_pretty(&outcome.report).expect("a report is JSON"),
@@ -140,7 +133,6 @@ fn refuses_rings_that_run_against_each_other() {
         platform: as_astra_sim(&platform, 1),
         backend: BackendKind::Analytical,
         fold: false,
-        seed: 0,
         watch: Watch::default(),
     };
     let Err(Error::Input(problems)) = run_with(&config, false, &mut |_| true) else {

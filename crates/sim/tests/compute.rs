@@ -37,7 +37,6 @@ fn simulate(ops: &[(Op, u64)], npu: &str, set: &[(&str, &str)]) -> Outcome {
         platform,
         backend: BackendKind::Analytical,
         fold: true,
-        seed: 0,
         watch: Watch::default(),
     };
     run(&config, &mut |_| true).unwrap()

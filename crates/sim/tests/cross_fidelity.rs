@@ -45,7 +45,6 @@ fn step_time(text: &str, workload: &Workload, backend: BackendKind) -> u64 {
         platform,
         backend,
         fold: false,
-        seed: 0,
         watch: Watch::default(),
     };
     let outcome = run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"));

@@ -23,7 +23,6 @@ fn config(
         platform: parsed,
         backend,
         fold,
-        seed: 0,
         watch: Watch { detail: true, ..Watch::default() },
     }
 }

@@ -47,15 +47,8 @@ fn start(
     let platform = native::from_yaml(&text, "p.yml", &[])
         .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
     let workload = Source::Built(Box::new(workload(platform.fabric.npus())));
-    let config = Config {
-        workload,
-        groups: Vec::new(),
-        platform,
-        backend,
-        fold,
-        seed: 0,
-        watch: Watch::default(),
-    };
+    let config =
+        Config { workload, groups: Vec::new(), platform, backend, fold, watch: Watch::default() };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
@@ -360,7 +353,7 @@ fn shared_card(
     let platform = native::from_yaml(&text, "p.yml", &[]).expect("a platform");
     let workload = Source::Built(Box::new(workload));
     let watch = Watch::default();
-    let config = Config { workload, groups: Vec::new(), platform, backend, fold, seed: 0, watch };
+    let config = Config { workload, groups: Vec::new(), platform, backend, fold, watch };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 

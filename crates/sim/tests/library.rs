@@ -26,15 +26,7 @@ fn config(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> 
     let workload = Workload::uniform(program.build().expect("no edges"), platform.fabric.npus());
     let workload = Source::Built(Box::new(workload));
     let watch = Watch::default();
-    Config {
-        workload,
-        groups: Vec::new(),
-        platform: platform.clone(),
-        backend,
-        fold,
-        seed: 0,
-        watch,
-    }
+    Config { workload, groups: Vec::new(), platform: platform.clone(), backend, fold, watch }
 }
 
 fn time(platform: &Platform, ops: &[Op], backend: BackendKind, fold: bool) -> Outcome {

@@ -67,7 +67,6 @@ fn simulate(text: &str, kind: CollectiveKind, bytes: u64, backend: BackendKind) 
         platform,
         backend,
         fold: false,
-        seed: 0,
         watch: Watch::default(),
     };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{text}\n{error}"))

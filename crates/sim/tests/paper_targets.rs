@@ -32,7 +32,6 @@ fn all_reduce(platform: Platform, bytes: u64, backend: BackendKind) -> Outcome {
         platform,
         backend,
         fold: true,
-        seed: 0,
         watch: Watch::default(),
     };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))

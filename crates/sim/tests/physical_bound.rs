@@ -169,7 +169,6 @@ impl Case<'_> {
                 platform: (*platform).clone(),
                 backend: backend.clone(),
                 fold: number % 2 == 0,
-                seed: 0,
                 watch: Watch::default(),
             };
             let outcome = run(&config, &mut |_| true);

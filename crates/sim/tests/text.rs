@@ -26,7 +26,6 @@ fn config(path: &str, platform: &str, backend: BackendKind, fold: bool) -> Confi
         platform,
         backend,
         fold,
-        seed: 0,
         watch: Watch::default(),
     }
 }

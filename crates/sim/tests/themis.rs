@@ -33,15 +33,8 @@ fn time(
     program.push(Node { id: 0, duration: Span::ZERO, op }, "collective", []);
     let workload = Workload::uniform(program.build().expect("one node"), platform.fabric.npus());
     let workload = Source::Built(Box::new(workload));
-    let config = Config {
-        workload,
-        groups: Vec::new(),
-        platform,
-        backend,
-        fold,
-        seed: 0,
-        watch: Watch::default(),
-    };
+    let config =
+        Config { workload, groups: Vec::new(), platform, backend, fold, watch: Watch::default() };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -143,7 +143,6 @@ pub fn configure(folder: &Path, traces: &str, backend: BackendKind, fold: bool) 
         platform,
         backend,
         fold,
-        seed: 0,
         watch: Watch::default(),
     }
 }

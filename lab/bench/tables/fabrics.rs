@@ -77,7 +77,6 @@ fn config(npus: u32, (backend, exact): (BackendKind, bool), bytes: u64) -> Confi
         platform,
         backend,
         fold: true,
-        seed: 0,
         watch: Watch::default(),
     }
 }

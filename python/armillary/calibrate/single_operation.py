@@ -43,7 +43,6 @@ def _time(workload: _core.Workload, platform: _core.Platform) -> float:
         platform=platform,
         backend="analytical",
         fold=True,
-        seed=0,
         detail=False,
         timeline=None,
         ranks=(),

@@ -54,7 +54,6 @@ fn exchange(platform: Platform, fold: bool) -> Result<Outcome, sim::Error> {
         platform,
         backend: BackendKind::Other(BUS),
         fold,
-        seed: 0,
         watch: Watch::default(),
     };
     run(&config, &mut |_| true)

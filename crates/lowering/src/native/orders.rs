@@ -243,7 +243,7 @@ mod tests {
             let workload = Workload::uniform(program.build().unwrap(), platform.fabric.npus());
             let workload = Source::Built(Box::new(workload));
             let (backend, watch) = (BackendKind::Analytical, Watch::default());
-            let config = Config { workload, groups: Vec::new(), platform, backend, fold: true, seed: 0, watch };
+            let config = Config { workload, groups: Vec::new(), platform, backend, fold: true, watch };
             let outcome = run(&config, &mut |_| true).unwrap();
             prop_assert_eq!(outcome.finish(0).since(Time::ZERO), predicted, "{}", text);
         }

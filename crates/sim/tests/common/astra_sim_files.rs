@@ -78,7 +78,6 @@ impl Files {
             platform,
             backend: BackendKind::Analytical,
             fold: true,
-            seed: 0,
             watch: Watch::default(),
         })
     }

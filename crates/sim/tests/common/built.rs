@@ -44,15 +44,7 @@ pub fn config(text: &str, workload: Workload, backend: BackendKind) -> Config {
     let platform = native::from_yaml(text, "p.yml", &[])
         .unwrap_or_else(|problems| panic!("{text}\n{problems:#?}"));
     let workload = Source::Built(Box::new(workload));
-    Config {
-        workload,
-        groups: Vec::new(),
-        platform,
-        backend,
-        fold: true,
-        seed: 0,
-        watch: Watch::default(),
-    }
+    Config { workload, groups: Vec::new(), platform, backend, fold: true, watch: Watch::default() }
 }
 
 pub fn collective(kind: CollectiveKind, bytes: u64, slot: u32) -> Op {

@@ -233,7 +233,6 @@ pub fn read_folder(folder: &Path, args: &[String], one_file: bool) -> Result<Con
         platform,
         backend: BackendKind::Analytical,
         fold: false,
-        seed: 0,
         watch: Watch::default(),
     };
     config.workload = Source::Built(Box::new(sim::read(&config)?));

@@ -22,7 +22,6 @@ pub fn random_report(
     let parsed = native::from_yaml(&platform.text, "p.yml", &[]).expect("a valid platform");
     let workload = Source::Built(Box::new(random::workload(&platform.sizes, steps)));
     let watch = Watch { detail: true, ..Watch::default() };
-    let config =
-        Config { workload, groups: Vec::new(), platform: parsed, backend, fold, seed: 0, watch };
+    let config = Config { workload, groups: Vec::new(), platform: parsed, backend, fold, watch };
     run(&config, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).report
 }

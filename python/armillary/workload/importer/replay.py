@@ -38,7 +38,6 @@ def check(imported: Imported, skew: bool) -> Imported:
         platform=platform._core,
         backend="analytical",
         fold=True,
-        seed=0,
         detail=False,
         timeline=None,
         ranks=(),
