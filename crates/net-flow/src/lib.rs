@@ -17,4 +17,4 @@ mod route;
 mod spread_state;
 
 pub use backend::FairFlows;
-pub use limits::{Limits, Weights};
+pub use limits::Limits;

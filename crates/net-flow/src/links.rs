@@ -194,11 +194,11 @@ impl Links {
         let at = if self.by_link { link } else { dim };
         match self.costs[at as usize] {
             LinkCost::Exact { bandwidth, latency } => {
-                (bandwidth.times(self.limits.efficiency), latency)
+                (bandwidth.times(self.limits.settings.efficiency), latency)
             }
             LinkCost::Nanoseconds { bandwidth, latency } => {
                 let bandwidth = Bandwidth((bandwidth * 1e9) as u64);
-                (bandwidth.times(self.limits.efficiency), Span((latency * 1e3) as u64))
+                (bandwidth.times(self.limits.settings.efficiency), Span((latency * 1e3) as u64))
             }
         }
     }

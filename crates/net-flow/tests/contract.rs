@@ -2,7 +2,8 @@
 //! flow takes `sum of latencies + bytes / bandwidth` of its slowest link.
 
 use crate::common::{Random, dims, graph, stack, traffic, tree};
-use net_flow::{FairFlows, Limits, Weights};
+use net_flow::{FairFlows, Limits};
+use net_settings::flow::{Flow, Weights};
 use network::{Transfer, conformance};
 use topology::{Fabric, LinkGraph, Routing};
 use units::{Bandwidth, Bytes, Span};
@@ -72,14 +73,15 @@ fn limits_keep_the_contract() {
     for shape in SHAPES {
         let dims = dims(shape, &mut random);
         let transfers = traffic(Fabric::Stacked(dims.clone()).npus(), &mut random);
-        let limits = Limits {
-            flow: Some(Bandwidth(2_000_000_000)),
+        let settings = Flow {
+            stream_bandwidth_max: Some(Bandwidth(2_000_000_000)),
             efficiency: units::Ratio(949_284),
             weights: Weights::RoundTrip,
-            every: Span(300_000),
-            tolerance: Some(units::Ratio(5_000)),
-            one_route: true,
+            rates_every: Span(300_000),
+            tolerance: units::Ratio(5_000),
+            exact: false,
         };
+        let limits = Limits { settings, one_route: true };
         let make = || stack(&dims, Routing::Lowest, limits);
         let bound = |backend: &FairFlows, t: &Transfer| {
             network::Backend::physical_minimum(backend, t.src, t.dst, t.bytes)

@@ -2,6 +2,7 @@
 
 use crate::common::stack;
 use net_flow::Limits;
+use net_settings::flow::Flow;
 use network::{Transfer, conformance};
 use topology::{Dim, Routing, Topology};
 use units::{Bandwidth, Span, Time};
@@ -26,8 +27,8 @@ fn a_flow_waits_for_its_first_rate() {
     };
     for (every, expected) in [(0, [37_000_000, 40_000_000]), (10_000_000, [30_000_000, 40_000_000])]
     {
-        let limits = Limits { every: Span(every), ..Limits::default() };
-        let mut backend = stack(&dims, Routing::Lowest, limits);
+        let limits = Flow { rates_every: Span(every), ..Limits::default().settings };
+        let mut backend = stack(&dims, Routing::Lowest, limits.into());
         let sends = [send(0, 1, 0), send(1, 2, 3_000_000)];
         let done = conformance::run(&mut backend, &sends).expect("it ends");
         let times: Vec<u64> = done.iter().map(|delivery| delivery.time.0).collect();

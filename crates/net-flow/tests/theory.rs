@@ -2,7 +2,8 @@
 //! what arithmetic says.
 
 use crate::common::{graph, stack};
-use net_flow::{FairFlows, Limits, Weights};
+use net_flow::{FairFlows, Limits};
+use net_settings::flow::{Flow, Weights};
 use network::{Transfer, conformance};
 use topology::generate::{Values, Wire, generate, generator};
 use topology::{Dim, GraphFabric, Routing, Topology};
@@ -159,14 +160,18 @@ fn bandwidth_is_taken_up_as_flows_drain() {
     assert_eq!(arrivals(&mut backend, &sends), [60_000_000, 100_000_000, 120_000_000]);
 }
 
+fn exact() -> Flow {
+    Limits::default().settings
+}
+
 /// A stream of at most 10 GB/s leaves 40 GB/s to nobody; headers take 20 % of every link.
 #[test]
 fn limits_hold() {
-    let stream = Limits { flow: Some(Bandwidth(10_000_000_000)), ..Limits::default() };
-    let mut backend = stack(&even("SW(4)"), Routing::Lowest, stream);
+    let stream = Flow { stream_bandwidth_max: Some(Bandwidth(10_000_000_000)), ..exact() };
+    let mut backend = stack(&even("SW(4)"), Routing::Lowest, stream.into());
     assert_eq!(arrivals(&mut backend, &[send(0, 0, 1, 1_000_000)]), [100_000_000]);
-    let headers = Limits { efficiency: Ratio(800_000), ..Limits::default() };
-    let mut backend = stack(&even("SW(4)"), Routing::Lowest, headers);
+    let headers = Flow { efficiency: Ratio(800_000), ..exact() };
+    let mut backend = stack(&even("SW(4)"), Routing::Lowest, headers.into());
     assert_eq!(arrivals(&mut backend, &[send(0, 0, 1, 1_000_000)]), [25_000_000]);
 }
 
@@ -175,8 +180,8 @@ fn limits_hold() {
 fn far_flows_get_less_by_round_trip() {
     let dims: Vec<Dim> =
         even("R(8)").into_iter().map(|dim| Dim { latency: Span(1_000_000), ..dim }).collect();
-    let limits = Limits { weights: Weights::RoundTrip, ..Limits::default() };
-    let mut backend = stack(&dims, Routing::Lowest, limits);
+    let limits = Flow { weights: Weights::RoundTrip, ..exact() };
+    let mut backend = stack(&dims, Routing::Lowest, limits.into());
     // Both over the link from 0 to 1; at 37.5 and 12.5 GB/s the first drains after 26.7 us.
     let times = arrivals(&mut backend, &[send(0, 0, 1, 1_000_000), send(1, 0, 3, 1_000_000)]);
     let shares = 1_000_000 * 4 / 3 * 20;

@@ -17,7 +17,7 @@ words!(Weights: "equal" = Weights::Equal, "round_trip" = Weights::RoundTrip);
 
 section! {
     /// Settings of the fair-flow backend.
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Flow {
         /// Most bandwidth that one transfer gets, such as one stream of a NIC.
         pub stream_bandwidth_max: Option<Bandwidth>, default None, says "what its links give";

@@ -359,20 +359,14 @@ fn link(platform: &Platform) -> Result<LinkQueues, Problem> {
 
 fn flow(platform: &Platform) -> Result<FairFlows, Problem> {
     let by_link = matches!(platform.fabric, Fabric::Graph(_));
-    let settings = platform.network.flow.clone().unwrap_or_default();
+    let settings = platform.network.flow.unwrap_or_default();
     if settings.efficiency > Ratio::ONE {
         let text = format!("efficiency {} is more than the whole link", settings.efficiency);
         let key = "network.flow.efficiency";
         return Err(Problem::new(&platform.name, key, text).help("above 0, at most 1 (100 %)"));
     }
-    let limits = Limits {
-        one_route: platform.network.routing == Routing::Auto && !by_link,
-        flow: settings.stream_bandwidth_max,
-        efficiency: settings.efficiency,
-        every: settings.rates_every,
-        tolerance: (!settings.exact).then_some(settings.tolerance),
-        weights: settings.weights,
-    };
+    let one_route = platform.network.routing == Routing::Auto && !by_link;
+    let limits = Limits { settings, one_route };
     let routing = platform.fabric.splitting(platform.network.routing);
     let links = links(platform)?.with_routing(routing);
     Ok(FairFlows::new(links, costs(platform), by_link, limits))

@@ -213,7 +213,7 @@ impl FairFlows {
             self.soil(now, link);
             let first = self.links.states[link as usize].members[0].flow;
             let (flow, fluid) = (&self.flows[first as usize], &self.fluids[first as usize]);
-            if flow.alone && fluid.at == now && self.limits.every == Span::ZERO {
+            if flow.alone && fluid.at == now && self.limits.settings.rates_every == Span::ZERO {
                 self.meet(now, first);
             }
         }
@@ -239,7 +239,7 @@ impl FairFlows {
         if !std::mem::replace(&mut state.is_dirty, true) {
             self.dirty.push(link);
             // Where rates are found now and then, all changes until then are one.
-            let every = self.limits.every.0.max(1);
+            let every = self.limits.settings.rates_every.0.max(1);
             self.dirty_at = Time(now.0.div_ceil(every).saturating_mul(every));
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::backend::FairFlows;
 use crate::limits::Limits;
+use net_settings::flow::Flow;
 use network::{Backend, LinkCost, Transfer};
 use topology::generate::{Values, Wire, generate, generator};
 use topology::{Fabric, GraphLink, LinkGraph, Routing};
@@ -110,8 +111,9 @@ fn rates_are_fair_on_links_within_the_tolerance() {
         let seed = random.below(1 << 40);
         let transfers = traffic(16, &mut random);
         let ends = [None, Some(1_000), Some(10_000), Some(100_000)].map(|part| {
-            let limits = Limits { tolerance: part.map(Ratio), ..Limits::default() };
-            let mut backend = fat_tree(limits, &mut Random(seed));
+            let tolerance = part.map_or(Ratio::ONE, Ratio);
+            let settings = Flow { exact: part.is_none(), tolerance, ..Flow::default() };
+            let mut backend = fat_tree(settings.into(), &mut Random(seed));
             backend.drive(&transfers, part.unwrap_or(0).into()).0 as f64
         });
         for (end, part) in ends[1..].iter().zip([0.001, 0.01, 0.1]) {
