@@ -23,7 +23,7 @@ pub use kind::OpKind;
 pub use mesh::{Axis, Family, Mesh};
 pub use op::{CollectiveKind, Gemm, Kernel, Lookup, Node, Op, Reach};
 pub use problem::{and_more, node_place};
-pub use program::{Held, Program, ProgramBuilder, ProgramError};
+pub use program::{MemoryChange, Program, ProgramBuilder, ProgramError};
 pub use ranks::ranges;
 pub use workload::{
     Declaration, Footprint, Group, LoopSettings, Members, Offloaded, RankBinding, Reading, Workload,

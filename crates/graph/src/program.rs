@@ -27,14 +27,14 @@ pub struct Program {
     layer_names: Vec<String>,
     /// Nodes that change what the NPU's memory holds, ascending; and a bit for each node, set for
     /// those, or nothing where there are none.
-    held: Vec<(u32, Held)>,
+    held: Vec<(u32, MemoryChange)>,
     holds: Vec<u64>,
     slots: u32,
 }
 
 /// Bytes that a node allocates and frees in the memory of its NPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct MemoryChange {
     /// Held from the start of the node on.
     pub allocates: Bytes,
     /// No longer held after its end.
@@ -78,7 +78,7 @@ impl Program {
 
     /// Bytes that node `i` allocates and frees in the memory of its NPU, where it does.
     #[inline]
-    pub fn held(&self, i: usize) -> Option<Held> {
+    pub fn held(&self, i: usize) -> Option<MemoryChange> {
         let word = self.holds.get(i / 64)?;
         if word >> (i % 64) & 1 == 0 {
             return None;

@@ -13,8 +13,8 @@
 use crate::agenda::Agenda;
 pub use net_settings::link::Switching;
 use network::{
-    Alike, Alone, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds,
-    LinkUsage, NetworkSink, Ordered, Parts, Sending, Sequence, Stamp, Transfer, Usage,
+    Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage,
+    NetworkSink, Ordered, Parts, Sending, Sequence, Stamp, Transfer, Uncontended, Usage,
 };
 use topology::{Hop, LaneId, Lanes, LinkGraph, Routing, Turns};
 use units::{Span, Time};
@@ -470,9 +470,9 @@ impl LinkQueues {
 }
 
 impl ClosedForm for LinkQueues {
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Uncontended> {
         let cost = self.cost(self.private_link(src, dst)?);
-        Some(Alone { transit: cost.transit(1, bytes), occupancy: cost.occupancy(bytes) })
+        Some(Uncontended { transit: cost.transit(1, bytes), occupancy: cost.occupancy(bytes) })
     }
 
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {

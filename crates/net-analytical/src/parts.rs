@@ -1,7 +1,7 @@
 //! The links of a message that splits over the cards of its NPU.
 
 use crate::carried::Carried;
-use network::{Alone, LinkCost};
+use network::{LinkCost, Uncontended};
 use topology::{LinkGraph, Part, Splitter};
 use units::{Span, Time};
 
@@ -68,7 +68,7 @@ impl<'a> Split<'a> {
         (bytes, paced): (u64, u64),
     ) -> (Option<Time>, Span) {
         let start = now.max(self.free(free));
-        let Alone { transit, occupancy } = self.alone((bytes, paced));
+        let Uncontended { transit, occupancy } = self.alone((bytes, paced));
         self.leaving().for_each(|part| free[part.link as usize] = start + occupancy);
         self.carry(carried, bytes, 1);
         (Some(start), transit)
@@ -76,9 +76,9 @@ impl<'a> Split<'a> {
 
     /// Times of the message where it waits for none. It keeps the links by which it leaves until it
     /// has left by all.
-    pub(crate) fn alone(&self, (bytes, paced): (u64, u64)) -> Alone {
+    pub(crate) fn alone(&self, (bytes, paced): (u64, u64)) -> Uncontended {
         let occupancy = self.kept(paced.max(bytes));
-        Alone { transit: self.latency() + self.slowest(bytes).max(occupancy), occupancy }
+        Uncontended { transit: self.latency() + self.slowest(bytes).max(occupancy), occupancy }
     }
 
     /// Counts what its links carry, for `times` such messages.

@@ -18,7 +18,7 @@ mod refused;
 mod report;
 mod virtual_network_usage;
 
-pub use backend::{Course, Flits, Hop, PacketsByKind, Refusal, Settings, Table};
+pub use backend::{Flits, Hop, PacketsByKind, Refusal, RoutingChoice, Settings, Table};
 pub use engine::Random;
 pub use fabric::{CYCLE, Channel, End, Fabric, Head, Packet, Routing, Way};
 pub use grid::{DimensionOrder, Grid, GridWays};

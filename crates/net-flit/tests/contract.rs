@@ -2,7 +2,7 @@
 //! contends, and refuses what could lock up.
 
 use net_flit::input_queued::{Allocator, Pipeline};
-use net_flit::{Course, Flits, PacketsByKind, Random, Refusal, Settings};
+use net_flit::{Flits, PacketsByKind, Random, Refusal, RoutingChoice, Settings};
 use net_settings::flit::{Deadlock, Flit, FlitRouter};
 use network::{Backend, LinkCost, Transfer, conformance};
 use topology::{
@@ -138,22 +138,22 @@ fn every_course_keeps_the_contract() {
     let shapes = ["R(4)_R(4)", "R(3)_FC(4)_SW(2)", "M(5)_SW(3)"];
     for (case, shape) in shapes.into_iter().enumerate() {
         let cases = [
-            (Course::UpDown, routers()[case]),
-            (Course::Valiant { seed: 3 }, routers()[(case + 1) % 3]),
-            (Course::Adaptive, routers()[0]),
+            (RoutingChoice::UpDown, routers()[case]),
+            (RoutingChoice::Valiant { seed: 3 }, routers()[(case + 1) % 3]),
+            (RoutingChoice::Adaptive, routers()[0]),
         ];
-        for (course, router) in cases {
+        for (routing, router) in cases {
             let dims = dims(shape, &mut random);
             let fabric = Fabric::Stacked(dims.clone());
             let transfers = traffic(fabric.npus(), &mut random);
             let links = LinkGraph::new(&fabric).unwrap();
-            let settings = on(router, Settings { course: course.clone(), ..plain() });
+            let settings = on(router, Settings { routing: routing.clone(), ..plain() });
             let result = conformance::check(
                 || stack(&dims, Routing::Lowest, settings.clone()),
                 &transfers,
                 |_: &Flits, transfer| longest(&links, transfer),
             );
-            assert_eq!(result, Ok(()), "{course:?} on {shape}, {router:?}");
+            assert_eq!(result, Ok(()), "{routing:?} on {shape}, {router:?}");
         }
     }
 }
@@ -261,21 +261,21 @@ fn random_graph(random: &mut Random) -> (u32, (Fabric, LinkGraph, Vec<LinkCost>)
     (npus, graph(npus, nodes, &ends))
 }
 
-/// Random connected graphs of NPUs and switches deliver everything, with every course.
+/// Random connected graphs of NPUs and switches deliver everything, with every routing.
 #[test]
 fn random_graphs_deliver_everything() {
     let mut random = Random::new(4);
     for case in 0..1000u64 {
         let (npus, (fabric, links, costs)) = random_graph(&mut random);
-        let more = [Course::Valiant { seed: case }, Course::Adaptive];
+        let more = [RoutingChoice::Valiant { seed: case }, RoutingChoice::Adaptive];
         let more = &more[..if case % 4 == 0 { 2 } else { 0 }];
-        for course in [Course::Topology, Course::UpDown].iter().chain(more) {
-            let router = match course {
-                Course::Adaptive => routers()[0],
+        for routing in [RoutingChoice::Topology, RoutingChoice::UpDown].iter().chain(more) {
+            let router = match routing {
+                RoutingChoice::Adaptive => routers()[0],
                 _ => routers()[case as usize % 3],
             };
-            let name = format!("graph {case}, {course:?}, {router:?}");
-            let settings = on(router, Settings { course: course.clone(), ..tight() });
+            let name = format!("graph {case}, {routing:?}, {router:?}");
+            let settings = on(router, Settings { routing: routing.clone(), ..tight() });
             let network = Flits::new(&fabric, links.clone(), (costs.clone(), true), settings)
                 .unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
             all_to_all(network.checked(), npus, &name);
@@ -284,26 +284,30 @@ fn random_graphs_deliver_everything() {
 }
 
 /// All to all on rings, tori, meshes and switches, with few channels and little room: nothing locks
-/// up, with every course, on single links and on links side by side.
+/// up, with every routing, on single links and on links side by side.
 #[test]
 fn stacks_never_lock_up() {
     for shape in ["R(8)", "R(4)_R(4)", "R(3)_R(5)_R(2)", "M(4)_M(4)", "FC(2)_SW(3)_R(4)"] {
-        for course in
-            [Course::Topology, Course::UpDown, Course::Valiant { seed: 1 }, Course::Adaptive]
-        {
+        for routing in [
+            RoutingChoice::Topology,
+            RoutingChoice::UpDown,
+            RoutingChoice::Valiant { seed: 1 },
+            RoutingChoice::Adaptive,
+        ] {
             let mut dims = dims(shape, &mut Random::new(9));
             for parallel in 1..3 {
-                let router = match course {
-                    Course::Adaptive => routers()[0],
+                let router = match routing {
+                    RoutingChoice::Adaptive => routers()[0],
                     _ => routers()[(shape.len() + parallel as usize) % 3],
                 };
                 dims[0].parallel = parallel;
                 let npus = dims.iter().map(|dim| dim.size).product();
-                let ordered = parallel == 2 && matches!(course, Course::Topology | Course::UpDown);
-                let settings = on(router, Settings { course: course.clone(), ..tight() });
+                let ordered = parallel == 2
+                    && matches!(routing, RoutingChoice::Topology | RoutingChoice::UpDown);
+                let settings = on(router, Settings { routing: routing.clone(), ..tight() });
                 let settings = with(settings, |keys| keys.ordered = ordered);
                 let network = stack(&dims, Routing::Lowest, settings);
-                all_to_all(network, npus, &format!("{shape}, {course:?}, {parallel}, {router:?}"));
+                all_to_all(network, npus, &format!("{shape}, {routing:?}, {parallel}, {router:?}"));
             }
         }
     }
@@ -388,12 +392,12 @@ fn packets_differ_by_dimension() {
 }
 
 /// How long a permutation takes on a square torus or mesh, each NPU to `dst`.
-fn permuted(shape: &str, course: &Course, dst: impl Fn(u32) -> u32) -> Span {
+fn permuted(shape: &str, routing: &RoutingChoice, dst: impl Fn(u32) -> u32) -> Span {
     let shape: Topology = shape.parse().expect("a shape");
     let (bandwidth, latency) = (Bandwidth(64_000_000_000), Span::from_ns(2));
     let dim = |&(block, size): &(Block, u32)| Dim { block, size, bandwidth, latency, parallel: 1 };
     let dims: Vec<Dim> = shape.dims.iter().map(dim).collect();
-    let settings = Settings { course: course.clone(), packet: 256, ..Settings::default() };
+    let settings = Settings { routing: routing.clone(), packet: 256, ..Settings::default() };
     let settings =
         with(settings, |keys| (keys.virtual_channels, keys.buffer) = (Some(16), Some(8)));
     let mut network = stack(&dims, Routing::Lowest, settings);
@@ -420,8 +424,8 @@ fn permuted(shape: &str, course: &Course, dst: impl Fn(u32) -> u32) -> Span {
 #[test]
 fn valiant_beats_minimal_routes_on_tornado_traffic() {
     let ahead = |src| (src + 4) % 9;
-    let minimal = permuted("R(9)", &Course::Topology, ahead);
-    let valiant = permuted("R(9)", &Course::Valiant { seed: 1 }, ahead);
+    let minimal = permuted("R(9)", &RoutingChoice::Topology, ahead);
+    let valiant = permuted("R(9)", &RoutingChoice::Valiant { seed: 1 }, ahead);
     // Messages of 1,000 flits.
     assert!(minimal.0 >= 4_000_000 && valiant.0 >= 2_222_000, "{minimal} {valiant}");
     let gain = minimal.0 as f64 / valiant.0 as f64;
@@ -434,8 +438,8 @@ fn valiant_beats_minimal_routes_on_tornado_traffic() {
 #[test]
 fn adaptive_routes_beat_the_order_of_dimensions_on_transpose_traffic() {
     let transposed = |src| src % 8 * 8 + src / 8;
-    let ordered = permuted("M(8)_M(8)", &Course::Topology, transposed);
-    let adaptive = permuted("M(8)_M(8)", &Course::Adaptive, transposed);
+    let ordered = permuted("M(8)_M(8)", &RoutingChoice::Topology, transposed);
+    let adaptive = permuted("M(8)_M(8)", &RoutingChoice::Adaptive, transposed);
     // 1,000 flits of each of 7 messages cross the busiest link.
     assert!(ordered.0 >= 7_000_000, "{ordered}");
     let gain = ordered.0 as f64 / adaptive.0 as f64;
@@ -467,7 +471,7 @@ fn links_side_by_side_share_a_message() {
 
 /// On a concentrated mesh the lowest next hop goes down in y first, then along x, then up in y: of the
 /// turns from x to y only those up are taken, so a single class has no circle (the turn model: Glass
-/// and Ni, ISCA 1992). Nor has it in the order of dimensions. Rings need more. Every course delivers
+/// and Ni, ISCA 1992). Nor has it in the order of dimensions. Rings need more. Every routing delivers
 /// all.
 #[test]
 fn concentrated_meshes_never_lock_up() {
@@ -486,29 +490,33 @@ fn concentrated_meshes_never_lock_up() {
         let lowest = Flits::new(&fabric, links.clone(), (costs.clone(), true), one);
         assert_eq!(lowest.is_ok(), name == "concentrated_mesh");
         let one = with(tight(), |keys| keys.classes = Some(1));
-        let one = Settings { course: Course::DimensionOrder, ..one };
+        let one = Settings { routing: RoutingChoice::DimensionOrder, ..one };
         let ordered = Flits::new(&fabric, links.clone(), (costs.clone(), true), one);
         assert_eq!(ordered.is_ok(), name == "concentrated_mesh");
-        for course in [
-            Course::Topology,
-            Course::DimensionOrder,
-            Course::UpDown,
-            Course::Valiant { seed: 1 },
-            Course::Adaptive,
+        for routing in [
+            RoutingChoice::Topology,
+            RoutingChoice::DimensionOrder,
+            RoutingChoice::UpDown,
+            RoutingChoice::Valiant { seed: 1 },
+            RoutingChoice::Adaptive,
         ] {
-            let settings = Settings { course: course.clone(), ..tight() };
+            let settings = Settings { routing: routing.clone(), ..tight() };
             let network = Flits::new(&fabric, links.clone(), (costs.clone(), true), settings);
-            all_to_all(network.expect("no circle").checked(), 30, &format!("{name}, {course:?}"));
+            all_to_all(network.expect("no circle").checked(), 30, &format!("{name}, {routing:?}"));
         }
     }
 }
 
 /// Deliveries of random transfers, and what the network reports, on so many threads.
-fn on_threads(dims: &[Dim], course: &Course, threads: u32) -> (Vec<(u64, Time)>, network::Usage) {
+fn on_threads(
+    dims: &[Dim],
+    routing: &RoutingChoice,
+    threads: u32,
+) -> (Vec<(u64, Time)>, network::Usage) {
     let fabric = Fabric::Stacked(dims.to_vec());
     let links = LinkGraph::new(&fabric).expect("a network");
     let costs = dims.iter().map(|dim| exact(dim.bandwidth, dim.latency)).collect();
-    let settings = Settings { course: course.clone(), ..plain() };
+    let settings = Settings { routing: routing.clone(), ..plain() };
     let settings = with(settings, |keys| keys.threads = Some(threads));
     let mut network = Flits::new(&fabric, links, (costs, false), settings).expect("no circle");
     let mut random = Random::new(8);
@@ -532,13 +540,13 @@ fn threads_change_nothing() {
     let mut random = Random::new(2);
     for shape in ["R(4)_R(4)", "M(5)_SW(3)"] {
         let dims = dims(shape, &mut random);
-        for course in [Course::Topology, Course::Adaptive] {
-            let one = on_threads(&dims, &course, 1);
+        for routing in [RoutingChoice::Topology, RoutingChoice::Adaptive] {
+            let one = on_threads(&dims, &routing, 1);
             assert_eq!(one.0.len(), 40);
             for threads in [2, 3] {
-                let several = on_threads(&dims, &course, threads);
-                assert!(one.0 == several.0, "{shape} {course:?} {threads}: other deliveries");
-                assert!(one.1 == several.1, "{shape} {course:?} {threads}: other usage");
+                let several = on_threads(&dims, &routing, threads);
+                assert!(one.0 == several.0, "{shape} {routing:?} {threads}: other deliveries");
+                assert!(one.1 == several.1, "{shape} {routing:?} {threads}: other usage");
             }
         }
     }

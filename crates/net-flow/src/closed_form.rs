@@ -6,7 +6,7 @@
 use crate::backend::FairFlows;
 use crate::fluid::Fluid;
 use crate::limits::rate;
-use network::{Alone, ClosedForm, Transfer};
+use network::{ClosedForm, Transfer, Uncontended};
 use units::{Span, Time};
 
 impl FairFlows {
@@ -30,7 +30,7 @@ impl FairFlows {
 
 impl ClosedForm for FairFlows {
     /// Unknown: flows of one NPU share its links instead of waiting.
-    fn uncontended(&self, _: u32, _: u32, _: u64) -> Option<Alone> {
+    fn uncontended(&self, _: u32, _: u32, _: u64) -> Option<Uncontended> {
         None
     }
 
@@ -38,13 +38,13 @@ impl ClosedForm for FairFlows {
         false
     }
 
-    fn unshared(&mut self, transfer: &Transfer) -> Option<Alone> {
+    fn unshared(&mut self, transfer: &Transfer) -> Option<Uncontended> {
         let copies = self.copies(transfer);
         let ends = (transfer.src, transfer.dst);
         let route = self.routes.of(&mut self.links, &self.limits, ends, transfer.bytes);
         let latency = route.latency;
         if transfer.bytes == 0 {
-            return Some(Alone { transit: latency, occupancy: Span::ZERO });
+            return Some(Uncontended { transit: latency, occupancy: Span::ZERO });
         }
         // The rest of a byte goes to the next flow on that link: then the order counts.
         let whole = route.crossed.iter().all(|crossed| {
@@ -52,7 +52,7 @@ impl ClosedForm for FairFlows {
             bytes.is_multiple_of(self.links.states[crossed.link as usize].unit)
         });
         let drains = whole.then(|| self.drains_alone(transfer))?;
-        Some(Alone { transit: drains + latency, occupancy: drains })
+        Some(Uncontended { transit: drains + latency, occupancy: drains })
     }
 
     fn links(&mut self, src: u32, dst: u32, links: &mut Vec<u32>) {

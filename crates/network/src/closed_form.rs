@@ -5,7 +5,7 @@ use units::{Span, Time};
 
 /// A transfer that no other NPU's can hold up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alone {
+pub struct Uncontended {
     /// From its start to its arrival.
     pub transit: Span,
     /// How long it keeps the next one from the same source to the same destination waiting.
@@ -17,7 +17,7 @@ pub struct Alone {
 /// [`ClosedForm::carry`].
 pub trait ClosedForm {
     /// Time of a transfer that no other NPU's can hold up; `None` when one can.
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone>;
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Uncontended>;
 
     /// True when a transfer from `src` to `dst` started at `at` would wait for none of `src`'s own.
     /// Means something only where [`ClosedForm::uncontended`] answers.
@@ -35,24 +35,29 @@ pub trait ClosedForm {
     fn occupancy(&self, src: u32, dst: u32, bytes: u64) -> Span;
 
     /// As [`ClosedForm::uncontended`], for a transfer of (bytes, [`Transfer::paced`]).
-    fn paced(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Alone> {
+    fn paced(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Uncontended> {
         self.paced_on_one_link(src, dst, (bytes, paced))
     }
 
     /// [`ClosedForm::paced`] of a transfer that leaves by one link.
-    fn paced_on_one_link(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Alone> {
+    fn paced_on_one_link(
+        &self,
+        src: u32,
+        dst: u32,
+        (bytes, paced): (u64, u64),
+    ) -> Option<Uncontended> {
         let alone = self.uncontended(src, dst, bytes)?;
         if paced <= bytes {
             return Some(alone);
         }
         let occupancy = self.occupancy(src, dst, paced);
         let latency = self.uncontended(src, dst, 0)?.transit;
-        Some(Alone { transit: alone.transit.max(latency + occupancy), occupancy })
+        Some(Uncontended { transit: alone.transit.max(latency + occupancy), occupancy })
     }
 
     /// Time of a transfer that has all of its [`ClosedForm::links`] to itself for as long as it
     /// occupies them; `None` where that depends on more than the transfer.
-    fn unshared(&mut self, transfer: &Transfer) -> Option<Alone> {
+    fn unshared(&mut self, transfer: &Transfer) -> Option<Uncontended> {
         self.paced(transfer.src, transfer.dst, (transfer.bytes, transfer.paced))
     }
 

@@ -20,7 +20,7 @@ mod transfer;
 mod usage;
 
 pub use backend::{Alike, Backend, Contention, Footprint, LinkClasses};
-pub use closed_form::{Alone, ClosedForm};
+pub use closed_form::{ClosedForm, Uncontended};
 pub use cost::LinkCost;
 pub use order::{Ordered, Sequence, Stamp};
 pub use parts::Parts;

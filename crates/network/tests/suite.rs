@@ -2,8 +2,8 @@
 //! between every pair of NPUs passes, and each of its faults is named.
 
 use network::{
-    Alike, Alone, Backend, BlockedPort, ClosedForm, Contention, Delivery, LinkEnds, LinkUsage,
-    NetworkSink, Sending, Stuck, Transfer, Usage, conformance,
+    Alike, Backend, BlockedPort, ClosedForm, Contention, Delivery, LinkEnds, LinkUsage,
+    NetworkSink, Sending, Stuck, Transfer, Uncontended, Usage, conformance,
 };
 use std::collections::BTreeMap;
 use units::{Span, Time};
@@ -179,9 +179,9 @@ impl Backend for Wires {
 }
 
 impl ClosedForm for Wires {
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Uncontended> {
         let transit = self.physical_minimum(src, dst, bytes);
-        Some(Alone { transit, occupancy: self.occupancy(src, dst, bytes) })
+        Some(Uncontended { transit, occupancy: self.occupancy(src, dst, bytes) })
     }
 
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {

@@ -6,7 +6,7 @@
 //! order in which ranks finish, lower ranks first among equals. A cycle is a nanosecond.
 
 use crate::errors;
-use crate::simulate::foreseen;
+use crate::simulate::run_with_estimate;
 use graph::Problem;
 use platform::Platform;
 use platform::config::astra_sim::{self as files, AstraSimArgs};
@@ -58,7 +58,7 @@ pub fn astra_sim(py: Python<'_>, arguments: Vec<String>) -> PyResult<Answer> {
     if let (Some(path), false) = (&ours.json, json_to_stdout) {
         py.import("armillary.files")?.call_method1("require_writable", (path,))?;
     }
-    let outcome = foreseen(py, config, None)?;
+    let outcome = run_with_estimate(py, config, None)?;
     warn(&outcome)?;
     if !json_to_stdout {
         py.detach(|| print(&outcome, io::stdout().lock()))?;

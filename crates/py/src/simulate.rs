@@ -161,14 +161,14 @@ fn chosen(name: Option<&str>, platform: &Platform) -> Result<BackendKind, Proble
 
 /// Runs without the GIL, minding signals.
 fn run(py: Python<'_>, config: Config, progress: Option<Py<PyAny>>) -> PyResult<Outcome> {
-    let outcome = foreseen(py, config, progress)?;
+    let outcome = run_with_estimate(py, config, progress)?;
     let json = serde_json::to_string_pretty(&outcome.report)
         .map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
     Ok(Outcome { outcome, json })
 }
 
 /// Runs what this machine's memory can hold, after a warning where it will take long.
-pub fn foreseen(
+pub fn run_with_estimate(
     py: Python<'_>,
     config: Config,
     progress: Option<Py<PyAny>>,
@@ -176,13 +176,13 @@ pub fn foreseen(
     let available: Option<u64> =
         py.import("armillary.machine")?.call_method0("available")?.extract()?;
     let ended = minded(py, progress, move |desk| {
-        let mut foresee = |estimate: &Estimate| {
+        let mut on_estimate = |estimate: &Estimate| {
             if let Some(problem) = available.and_then(|bytes| estimate.refusal(bytes)) {
                 return Err(Error::Input(vec![problem]));
             }
             if warned(estimate, desk) { Ok(()) } else { Err(Error::Cancelled) }
         };
-        sim::run_foreseen(&config, &mut foresee, &mut |progress| desk.goes_on(progress))
+        sim::run_with_estimate(&config, &mut on_estimate, &mut |progress| desk.goes_on(progress))
     })?;
     ended.map_err(|error| errors::run(py, error))
 }

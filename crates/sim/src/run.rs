@@ -12,7 +12,7 @@ use crate::estimate::{Estimate, estimate};
 use crate::parts::{Outcome, Parts};
 use crate::pools::{self, Fill};
 use crate::{names, report, symmetry};
-use executor::observe::{Log, NetworkEar, Observer, Timeline};
+use executor::observe::{Log, NetworkRecorder, Observer, Timeline};
 use executor::{Executor, Finished, Folding, Halt, Progress, Settings, Stall};
 use graph::{Problem, Workload};
 use network::{Backend, Contention};
@@ -27,20 +27,20 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(Progress) -> bool) -> Resul
     run_with(config, true, progress)
 }
 
-/// As [`run`]; `foresee` hears what the run will take before it takes it, and may refuse it.
+/// As [`run`]; `on_estimate` gets the estimate of the run before it starts, and may refuse it.
 ///
 /// # Errors
-/// As [`run`], and what `foresee` says.
-pub fn run_foreseen(
+/// As [`run`], and those of `on_estimate`.
+pub fn run_with_estimate(
     config: &Config,
-    foresee: Foresee<'_>,
+    on_estimate: OnEstimate<'_>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
-    start(config, true, foresee, progress)
+    start(config, true, on_estimate, progress)
 }
 
-/// Hears what a run will take.
-pub type Foresee<'a> = &'a mut dyn FnMut(&Estimate) -> Result<(), Error>;
+/// Gets the estimate of a run before it starts, and may refuse it.
+pub type OnEstimate<'a> = &'a mut dyn FnMut(&Estimate) -> Result<(), Error>;
 
 /// As [`run`]; without `closed_form` every transfer is simulated, and the report is the same.
 ///
@@ -57,14 +57,14 @@ pub fn run_with(
 fn start(
     config: &Config,
     closed_form: bool,
-    foresee: Foresee<'_>,
+    on_estimate: OnEstimate<'_>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
     let workload = read(config)?;
     if let Some(request) = &config.watch.timeline {
         request.check(workload.ranks.len() as u32)?;
     }
-    simulate(&workload, config, closed_form, foresee, progress)
+    simulate(&workload, config, closed_form, on_estimate, progress)
         .map_err(|error| error.named(&workload.origin))
 }
 
@@ -72,7 +72,7 @@ fn simulate(
     workload: &Workload,
     config: &Config,
     closed_form: bool,
-    foresee: Foresee<'_>,
+    on_estimate: OnEstimate<'_>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
     let (platform, mut unfit) = custom_files::load(&config.platform, workload);
@@ -103,9 +103,9 @@ fn simulate(
         lowering: lowering.as_ref(),
     };
     let reason = if config.fold { classes.reason.clone() } else { String::new() };
-    foresee(&Estimate { reason, ..estimate(&parts, &network, config.watch.detail) })?;
-    let ear = observed.then(NetworkEar::default);
-    let ear = ear.filter(|ear| network.observe(Box::new(ear.clone())));
+    on_estimate(&Estimate { reason, ..estimate(&parts, &network, config.watch.detail) })?;
+    let recorder = observed.then(NetworkRecorder::default);
+    let recorder = recorder.filter(|recorder| network.observe(Box::new(recorder.clone())));
     let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
     let mut timeline = timeline(&parts, config, &classes.folding)?;
     let failed = timeline.as_ref().map(Timeline::failed);
@@ -123,8 +123,8 @@ fn simulate(
     let ended = execute(&parts, &config.backend, network, observers, progress);
     capture.map_or(Ok(()), |failure| failure.check())?;
     let step = ended.as_ref().ok().map(Finished::step);
-    let observed = ear.zip(step).map(|(ear, step)| {
-        crate::network::observed(config.backend.name(), &parts, &ear.take(), step)
+    let observed = recorder.zip(step).map(|(recorder, step)| {
+        crate::network::observed(config.backend.name(), &parts, &recorder.take(), step)
     });
     // Whether the run was stopped because it can't be written is for the timeline to say.
     let timeline = timeline

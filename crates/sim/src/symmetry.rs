@@ -22,7 +22,7 @@ pub use private_links::private_links;
 use collective::To;
 use device::memory::Sharing;
 use executor::{ANNOUNCEMENT, Folding, Settings, SlotClass};
-use fingerprints::{Hash, Sight, find_root, join, messages, scripts, uses_memory};
+use fingerprints::{Hash, ScriptView, find_root, join, messages, scripts, uses_memory};
 use graph::{Op, Workload};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
 use neighbours::Neighbours;
@@ -97,7 +97,7 @@ struct Peers {
     phase: PhaseSpec,
     /// Sights by plan and script: the script without the peers that it names, and the distinct
     /// peers with the bytes sent to them.
-    scripts: Vec<Vec<Sight>>,
+    scripts: Vec<Vec<ScriptView>>,
 }
 
 /// The links of a graph on which messages spread over cards.

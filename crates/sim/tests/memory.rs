@@ -3,7 +3,8 @@
 
 use crate::common::built::{WORK, collective, config};
 use graph::{
-    CollectiveKind, Footprint, Held, Kernel, Node, Offloaded, Op, ProgramBuilder, Reach, Workload,
+    CollectiveKind, Footprint, Kernel, MemoryChange, Node, Offloaded, Op, ProgramBuilder, Reach,
+    Workload,
 };
 use sim::{BackendKind, run};
 use stats::{Class, Part, Report};
@@ -204,7 +205,7 @@ fn holding(holds: &[(u64, u64)]) -> Workload {
     for (id, &(allocates, frees)) in holds.iter().enumerate() {
         let after = (id as u64).checked_sub(1);
         builder.push(Node { id: id as u64, duration: Span::from_ns(10), op: WORK }, "n", after);
-        builder.hold(id, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
+        builder.hold(id, MemoryChange { allocates: Bytes(allocates), frees: Bytes(frees) });
     }
     let mut workload = Workload::uniform(builder.build().expect("ids are unique"), 2);
     workload.footprints = vec![Footprint {

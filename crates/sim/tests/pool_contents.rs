@@ -1,7 +1,7 @@
 //! What lies in memory outside of NPUs over a step, against a count by hand of each program.
 
 use crate::common::built::{WORK, config};
-use graph::{Footprint, Held, Node, Offloaded, Op, ProgramBuilder, Reach, Workload};
+use graph::{Footprint, MemoryChange, Node, Offloaded, Op, ProgramBuilder, Reach, Workload};
 use sim::{BackendKind, run};
 use stats::Report;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn steps(steps: &[Step]) -> Workload {
     for (id, &(op, allocates, frees)) in steps.iter().enumerate() {
         let node = Node { id: id as u64, duration: Span::from_ns(10), op };
         builder.push(node, "n", (id as u64).checked_sub(1));
-        builder.hold(id, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
+        builder.hold(id, MemoryChange { allocates: Bytes(allocates), frees: Bytes(frees) });
     }
     Workload::uniform(builder.build().expect("ids are unique"), NPUS)
 }

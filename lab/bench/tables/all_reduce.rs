@@ -1,6 +1,6 @@
 //! The peer's table: one all-reduce on every rank, the whole way from files to report.
 
-use crate::{Wish, cells, digits, head, ms};
+use crate::{Arguments, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, configure, write_traces};
 use benches::peer::{Row, rows};
 use sim::{Outcome, run};
@@ -9,7 +9,7 @@ use std::io;
 /// Messages that `--quick` unfolds at most.
 const QUICK: u64 = 70_000;
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "All-reduce against ASTRA-sim (files to report; one trace file for all ranks)",
         &[
@@ -25,14 +25,14 @@ pub fn table(wish: &Wish) -> io::Result<()> {
         ],
     );
     for row in rows() {
-        if wish.row(row.name) && (!wish.quick || row.messages <= QUICK) {
-            line(wish, &row)?;
+        if arguments.row(row.name) && (!arguments.quick || row.messages <= QUICK) {
+            line(arguments, &row)?;
         }
     }
     Ok(())
 }
 
-fn line(wish: &Wish, row: &Row) -> io::Result<()> {
+fn line(arguments: &Arguments, row: &Row) -> io::Result<()> {
     let folder = Folder::new(row.name)?;
     let shape = Shape {
         blocks: vec![row.block; row.sizes.len()],
@@ -42,7 +42,7 @@ fn line(wish: &Wish, row: &Row) -> io::Result<()> {
     shape.write(folder.path())?;
     write_traces(&all_reduce(row.bytes, 1), 1, folder.path())?;
     let measure = |fold| {
-        wish.effort().least(|| {
+        arguments.effort().least(|| {
             let config = configure(folder.path(), "trace.0.et", row.backend.clone(), fold);
             run(&config, &mut |_| true).map_err(|error| io::Error::other(error.to_string()))
         })

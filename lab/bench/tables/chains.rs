@@ -1,6 +1,6 @@
 //! Irregular traces: nodes a second where no two ranks are alike, unfolded.
 
-use crate::{Wish, cells, digits, head, ms};
+use crate::{Arguments, cells, digits, head, ms};
 use benches::chains::chains;
 use benches::inputs::{Folder, Shape, built, configure, write_traces};
 use sim::{BackendKind, run};
@@ -11,7 +11,7 @@ use std::io;
 const CASES: [(u32, u64, &str); 3] =
     [(256, 200, "1.69"), (1024, 200, "11.2"), (4096, 100, "not finished in 490 s")];
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "Irregular chains of compute nodes, unfolded",
         &[
@@ -24,16 +24,16 @@ pub fn table(wish: &Wish) -> io::Result<()> {
             "M nodes/s",
         ],
     );
-    for (npus, mean, peer) in CASES.into_iter().take(if wish.quick { 1 } else { 3 }) {
+    for (npus, mean, peer) in CASES.into_iter().take(if arguments.quick { 1 } else { 3 }) {
         let name = format!("{npus} x {mean}");
-        if wish.row(&name) {
-            line(wish, &name, npus, mean, peer)?;
+        if arguments.row(&name) {
+            line(arguments, &name, npus, mean, peer)?;
         }
     }
     Ok(())
 }
 
-fn line(wish: &Wish, name: &str, npus: u32, mean: u64, peer: &str) -> io::Result<()> {
+fn line(arguments: &Arguments, name: &str, npus: u32, mean: u64, peer: &str) -> io::Result<()> {
     let folder = Folder::new("chains")?;
     let workload = chains(npus, mean);
     Shape { blocks: vec!["Ring"], sizes: vec![npus], splits: 1 }.write(folder.path())?;
@@ -41,8 +41,8 @@ fn line(wish: &Wish, name: &str, npus: u32, mean: u64, peer: &str) -> io::Result
     let config = || configure(folder.path(), "trace", BackendKind::Analytical, false);
     let nodes = workload.operations();
     let memory = built(&config(), workload);
-    let (simulating, outcome) = wish.effort().least(|| run(&memory, &mut |_| true));
-    let (both, _) = wish.effort().least(|| run(&config(), &mut |_| true));
+    let (simulating, outcome) = arguments.effort().least(|| run(&memory, &mut |_| true));
+    let (both, _) = arguments.effort().least(|| run(&config(), &mut |_| true));
     outcome.map_err(|error| io::Error::other(error.to_string()))?;
     let rate = |seconds: f64| digits(nodes as f64 / seconds / 1e6);
     cells(&[

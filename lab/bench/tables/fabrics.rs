@@ -1,6 +1,6 @@
 //! Fair flows next to packets on fat trees: CPU seconds and memory of a direct all-to-all.
 
-use crate::{Wish, cells, child as measured, digits, head};
+use crate::{Arguments, cells, child as measured, digits, head};
 use benches::clock::{Effort, peak_memory_mb};
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use platform::config::native;
@@ -12,7 +12,7 @@ const BYTES: u64 = 8 << 20;
 /// NPUs of one pod.
 const POD: u32 = 64;
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "Fat tree of three tiers, radix 16, 400 Gb/s, `routing: hash`: direct all-to-all",
         &[
@@ -25,10 +25,10 @@ pub fn table(wish: &Wish) -> io::Result<()> {
             "flow memory MB",
         ],
     );
-    let pods: &[u32] = if wish.quick { &[1] } else { &[1, 2, 4, 8, 16] };
+    let pods: &[u32] = if arguments.quick { &[1] } else { &[1, 2, 4, 8, 16] };
     for pods in pods {
         let npus = (pods * POD).to_string();
-        if wish.row(&npus) {
+        if arguments.row(&npus) {
             row(&npus, BYTES)?;
         }
     }

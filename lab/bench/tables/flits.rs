@@ -1,7 +1,7 @@
 //! Flits: how many cross a router in a CPU second, next to Garnet and BookSim2 on the same kind of
 //! machine.
 
-use crate::{Wish, cells, digits, head};
+use crate::{Arguments, cells, digits, head};
 use net_flit::garnet::{Garnet, Settings};
 use net_flit::input_queued::{self, InputQueued};
 use net_flit::{DimensionOrder, Grid, Packet};
@@ -19,34 +19,34 @@ const PACKAGES: Hierarchy = Hierarchy {
     packets: [512, 256],
 };
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     let columns = ["what", "M traversals", "CPU s", "M traversals/s", "peer, M traversals/s"];
     head("Flits: those that cross a router", &columns);
     for vcs_per_vnet in [50, 8] {
         let name = format!("garnet, 1 MB all-reduce on 4x4x4, {vcs_per_vnet} channels");
-        if wish.row(&name) {
+        if arguments.row(&name) {
             let settings = Settings { vcs_per_vnet, buffers_per_vc: 5000, ..Settings::default() };
-            let bytes = if wish.quick { 1 << 14 } else { 1 << 20 };
+            let bytes = if arguments.quick { 1 << 14 } else { 1 << 20 };
             let run = Rings { bytes, chunks: 16, enhanced: true, delay: 10 };
-            let done = wish.effort().least(|| {
+            let done = arguments.effort().least(|| {
                 let (_, network) = run.run(&PACKAGES, settings, false).expect("in range");
                 network.traversals()
             });
             row(&name, done, "0.004-0.009 (50)");
         }
     }
-    let cycles = if wish.quick { 500 } else { 20_000 };
+    let cycles = if arguments.quick { 500 } else { 20_000 };
     for (flits, load) in [(1, 0.1), (1, 0.3), (1, 0.335), (4, 0.3)] {
         let name = format!("garnet, 8x8 mesh, packets of {flits}, load {load}");
-        if wish.row(&name) {
-            let done = wish.effort().least(|| mesh(flits, load, cycles));
+        if arguments.row(&name) {
+            let done = arguments.effort().least(|| mesh(flits, load, cycles));
             row(&name, done, "0.58-0.93");
         }
     }
     for (flits, load) in [(1, 0.1), (1, 0.3), (1, 0.515), (4, 0.3), (4, 0.5)] {
         let name = format!("input-queued, 8x8 torus, packets of {flits}, load {load}");
-        if wish.row(&name) {
-            let done = wish.effort().least(|| torus(flits, load, cycles));
+        if arguments.row(&name) {
+            let done = arguments.effort().least(|| torus(flits, load, cycles));
             row(&name, done, "0.53-0.70");
         }
     }

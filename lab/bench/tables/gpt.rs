@@ -1,7 +1,7 @@
 //! Training steps: a recorded 64-NPU GPT where its traces lie next to the checkout, and a generated
 //! 256-NPU stand-in.
 
-use crate::{Wish, cells, digits, head, ms};
+use crate::{Arguments, cells, digits, head, ms};
 use benches::gpt::Gpt;
 use benches::inputs::{Folder, Shape, built, configure, write_traces};
 use sim::{BackendKind, Config, read, run};
@@ -16,7 +16,7 @@ const GPT64: [(BackendKind, f64, u64); 2] =
 const GPT256: [(BackendKind, f64); 2] =
     [(BackendKind::Analytical, 49.72), (BackendKind::Link, 43.45)];
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "GPT training steps, 4 chunks (one trace file a rank)",
         &[
@@ -33,11 +33,11 @@ pub fn table(wish: &Wish) -> io::Result<()> {
             "finish",
         ],
     );
-    recorded(wish)?;
-    stand_in(wish)
+    recorded(arguments)?;
+    stand_in(arguments)
 }
 
-fn recorded(wish: &Wish) -> io::Result<()> {
+fn recorded(arguments: &Arguments) -> io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/conformance/astra-sim/cases/S_GPT64_tp8dp4pp2");
     if !folder.exists() {
@@ -48,14 +48,25 @@ fn recorded(wish: &Wish) -> io::Result<()> {
         let equal = |finish: u64| {
             if finish == want { "equal".into() } else { format!("{finish}, peer {want}") }
         };
-        line(wish, "gpt64 tp8_dp4_pp2", &folder, backend, &peer.to_string(), Some(peer), equal)?;
+        line(
+            arguments,
+            "gpt64 tp8_dp4_pp2",
+            &folder,
+            backend,
+            &peer.to_string(),
+            Some(peer),
+            equal,
+        )?;
     }
     Ok(())
 }
 
-fn stand_in(wish: &Wish) -> io::Result<()> {
-    let gpt =
-        if wish.quick { Gpt { layers: 1, batches: 2, ..Gpt::NPUS_256 } } else { Gpt::NPUS_256 };
+fn stand_in(arguments: &Arguments) -> io::Result<()> {
+    let gpt = if arguments.quick {
+        Gpt { layers: 1, batches: 2, ..Gpt::NPUS_256 }
+    } else {
+        Gpt::NPUS_256
+    };
     let folder = Folder::new("gpt256")?;
     let [tensor, data, pipeline] = gpt.parallel;
     let shape = Shape {
@@ -67,15 +78,21 @@ fn stand_in(wish: &Wish) -> io::Result<()> {
     write_traces(&gpt.workload(), tensor * data * pipeline, folder.path())?;
     for (backend, peer) in GPT256 {
         let shown = format!("{peer} (other traces)");
-        line(wish, "gpt256 stand-in tp8_dp8_pp4", folder.path(), backend, &shown, None, |ns| {
-            format!("{ns} ns")
-        })?;
+        line(
+            arguments,
+            "gpt256 stand-in tp8_dp8_pp4",
+            folder.path(),
+            backend,
+            &shown,
+            None,
+            |ns| format!("{ns} ns"),
+        )?;
     }
     Ok(())
 }
 
 fn line(
-    wish: &Wish,
+    arguments: &Arguments,
     name: &str,
     folder: &Path,
     backend: BackendKind,
@@ -83,17 +100,17 @@ fn line(
     peer_s: Option<f64>,
     finish: impl Fn(u64) -> String,
 ) -> io::Result<()> {
-    if !wish.row(name) {
+    if !arguments.row(name) {
         return Ok(());
     }
     let fault = |error: sim::Error| io::Error::other(error.to_string());
     let config = |fold| configure(folder, "trace", backend.clone(), fold);
     let simulate = |config: &Config| run(config, &mut |_| true);
-    let (reading, workload) = wish.effort().least(|| read(&config(false)));
+    let (reading, workload) = arguments.effort().least(|| read(&config(false)));
     let memory = built(&config(false), workload.map_err(fault)?);
-    let (simulating, outcome) = wish.effort().least(|| simulate(&memory));
-    let (both, _) = wish.effort().least(|| simulate(&config(false)));
-    let (folded, _) = wish.effort().least(|| simulate(&config(true)));
+    let (simulating, outcome) = arguments.effort().least(|| simulate(&memory));
+    let (both, _) = arguments.effort().least(|| simulate(&config(false)));
+    let (folded, _) = arguments.effort().least(|| simulate(&config(true)));
     let outcome = outcome.map_err(fault)?;
     let last = (0..outcome.report.ranks as u32)
         .map(|rank| outcome.finish(rank).0 / 1000)

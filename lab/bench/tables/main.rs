@@ -20,12 +20,12 @@ use benches::clock::Effort;
 use std::io;
 
 /// Arguments of the command line.
-struct Wish {
+struct Arguments {
     quick: bool,
     words: Vec<String>,
 }
 
-impl Wish {
+impl Arguments {
     fn effort(&self) -> Effort {
         if self.quick { Effort::QUICK } else { Effort::FULL }
     }
@@ -36,7 +36,7 @@ impl Wish {
     }
 }
 
-type Section = (&'static str, fn(&Wish) -> io::Result<()>);
+type Section = (&'static str, fn(&Arguments) -> io::Result<()>);
 
 const SECTIONS: [Section; 9] = [
     ("all-reduce", all_reduce::table),
@@ -60,10 +60,10 @@ fn main() -> io::Result<()> {
     let quick = words.iter().any(|word| word == "--quick");
     // Cargo adds --bench.
     words.retain(|word| !word.starts_with("--"));
-    let wish = Wish { quick, words };
+    let arguments = Arguments { quick, words };
     for (name, table) in SECTIONS {
-        if wish.words.first().is_none_or(|word| word == name) {
-            table(&wish)?;
+        if arguments.words.first().is_none_or(|word| word == name) {
+            table(&arguments)?;
         }
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! A million NPUs: one all-reduce on a 100x100x100 torus, folded, with the memory of the whole
 //! process.
 
-use crate::{Wish, cells, child as measured, digits, head, ms};
+use crate::{Arguments, cells, child as measured, digits, head, ms};
 use benches::clock::{Effort, peak_memory_mb};
 use benches::inputs::{Folder, Shape, all_reduce, configure, write_traces};
 use sim::{BackendKind, run};
 use std::io;
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "100x100x100 torus (1,000,000 NPUs), all-reduce, folded (files to report, a process of its own)",
         &["bytes", "backend", "CPU ms", "peak memory MB", "finish ns"],
@@ -20,10 +20,10 @@ pub fn table(wish: &Wish) -> io::Result<()> {
     ];
     for (bytes, backend) in cases
         .into_iter()
-        .filter(|(_, backend)| wish.row(backend))
-        .take(if wish.quick { 1 } else { 4 })
+        .filter(|(_, backend)| arguments.row(backend))
+        .take(if arguments.quick { 1 } else { 4 })
     {
-        let runs = if wish.quick { "1" } else { "5" };
+        let runs = if arguments.quick { "1" } else { "5" };
         // Memory from a process that runs once, time from one that runs again and again.
         let once = measured(&["million", bytes, backend, "1"])?;
         let often = measured(&["million", bytes, backend, runs])?;

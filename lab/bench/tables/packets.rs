@@ -1,7 +1,7 @@
 //! Packets: hops a second of an all-to-all between 128 hosts at one switch, next to those of ns-3
 //! and htsim on the same kind of machine, and long transfers with steady states skipped.
 
-use crate::{Wish, cells, child as measured, digits, head};
+use crate::{Arguments, cells, child as measured, digits, head};
 use benches::clock::{Effort, peak_memory_mb};
 use net_packet::{Buffer, Packets, Settings, Switch, Tcp, Transport};
 use network::{Backend, PacketUsage, Transfer};
@@ -25,7 +25,7 @@ const CASES: [(&str, u16, Order, &str, &str); 4] = [
     ("random, MTU 1500", 1500, Order::Random(1), "0.09-0.11", "0.6-1.4"),
 ];
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "Packets: direct all-reduce of 16 MB, 128 hosts, 16,256 connections, full TCP, 1 GB buffer",
         &[
@@ -39,8 +39,8 @@ pub fn table(wish: &Wish) -> io::Result<()> {
         ],
     );
     for (at, (name, _, _, ns3, htsim)) in CASES.into_iter().enumerate() {
-        if wish.row(name) {
-            let runs = if wish.quick { "1" } else { "5" };
+        if arguments.row(name) {
+            let runs = if arguments.quick { "1" } else { "5" };
             let found = measured(&["packets", &at.to_string(), runs])?;
             cells(&[name, &found[0], &found[1], &found[2], &found[3], ns3, htsim]);
         }
@@ -55,10 +55,11 @@ pub fn table(wish: &Wish) -> io::Result<()> {
             "difference of the end",
         ],
     );
-    let sizes: &[u64] = if wish.quick { &[100_000_000] } else { &[1_000_000_000, 10_000_000_000] };
+    let sizes: &[u64] =
+        if arguments.quick { &[100_000_000] } else { &[1_000_000_000, 10_000_000_000] };
     for &bytes in sizes {
-        if wish.row("skip") {
-            skipped(wish, bytes);
+        if arguments.row("skip") {
+            skipped(arguments, bytes);
         }
     }
     Ok(())
@@ -93,10 +94,10 @@ fn all_to_all(mtu: u16, order: Order) -> io::Result<PacketUsage> {
     Ok(network.totals())
 }
 
-fn skipped(wish: &Wish, bytes: u64) {
+fn skipped(arguments: &Arguments, bytes: u64) {
     let network = || star(16, (BANDWIDTH, LATENCY), settings(9000)).expect("few links");
-    let (whole, end) = wish.effort().least(|| ring(network(), bytes));
-    let (quick, early) = wish.effort().least(|| ring(network().with_skipping(PERCENT), bytes));
+    let (whole, end) = arguments.effort().least(|| ring(network(), bytes));
+    let (quick, early) = arguments.effort().least(|| ring(network().with_skipping(PERCENT), bytes));
     cells(&[
         bytes.to_string(),
         digits(whole * 1e3),

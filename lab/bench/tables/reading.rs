@@ -1,7 +1,7 @@
 //! Reading traces: a file of a gigabyte of protobuf, and smaller ones as JSON and gzip, each in a
 //! process of its own.
 
-use crate::{Wish, cells, child as measured, digits, head};
+use crate::{Arguments, cells, child as measured, digits, head};
 use benches::clock::{Effort, peak_memory_mb};
 use benches::inputs::{Folder, Numbers, Shape, all_reduce, configure, write_traces};
 use flate2::{Compression, write::GzEncoder};
@@ -18,12 +18,12 @@ const BLOCK: u64 = 50_000;
 
 type Writer = fn(&Workload, &mut Vec<u8>) -> io::Result<()>;
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "Reading one trace",
         &["file", "MB", "nodes", "CPU s", "M nodes/s", "MB/s", "peak memory MB", "of the file"],
     );
-    let size: u64 = if wish.quick { 2_000_000 } else { 1_000_000_000 };
+    let size: u64 = if arguments.quick { 2_000_000 } else { 1_000_000_000 };
     let protobuf: Writer = |workload, out| write_protobuf(workload, 0, out);
     let json: Writer = |workload, out| write_json(workload, 0, out);
     let forms = [
@@ -32,14 +32,14 @@ pub fn table(wish: &Wish) -> io::Result<()> {
         ("protobuf gzip", size / 4, protobuf, true),
     ];
     for (name, size, writer, gzip) in forms {
-        if wish.row(name) {
+        if arguments.row(name) {
             let folder = Folder::new("reading")?;
             let path = folder.path().join("trace.0.et");
             let nodes = generate(&path, size, writer, gzip)?;
             line(name, &path, nodes)?;
         }
     }
-    ranks(wish)
+    ranks(arguments)
 }
 
 /// Writes nodes until `size` bytes before compression are reached, and says how many.
@@ -135,13 +135,13 @@ pub fn child(words: &[String]) -> io::Result<()> {
 }
 
 /// Many small files: what the files cost besides the nodes in them.
-fn ranks(wish: &Wish) -> io::Result<()> {
+fn ranks(arguments: &Arguments) -> io::Result<()> {
     head("Reading one small trace a rank", &["files", "CPU ms", "us a file"]);
-    let count = if wish.quick { 64 } else { 4096 };
+    let count = if arguments.quick { 64 } else { 4096 };
     let folder = Folder::new("ranks")?;
     Shape { blocks: vec!["Ring"], sizes: vec![count], splits: 1 }.write(folder.path())?;
     write_traces(&all_reduce(1 << 30, count), count, folder.path())?;
-    let (seconds, workload) = wish
+    let (seconds, workload) = arguments
         .effort()
         .least(|| read(&configure(folder.path(), "trace", BackendKind::Analytical, false)));
     let files = workload.map_err(|error| io::Error::other(error.to_string()))?.ranks.len();

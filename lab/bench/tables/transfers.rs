@@ -1,7 +1,7 @@
 //! The event path, apart from every closed form: transfers a second through a backend alone, and
 //! through the whole executor.
 
-use crate::{Wish, cells, digits, head, ms};
+use crate::{Arguments, cells, digits, head, ms};
 use benches::inputs::{Folder, Shape, all_reduce, built, configure};
 use net_analytical::{Analytical, Crossing, LinkQueues, Ports};
 use net_flow::{FairFlows, Limits};
@@ -16,18 +16,18 @@ const NPUS: u32 = SIDE * SIDE * SIDE;
 const BANDWIDTH: Bandwidth = Bandwidth(50_000_000_000);
 const LATENCY: Span = Span::from_ns(500);
 
-pub fn table(wish: &Wish) -> io::Result<()> {
+pub fn table(arguments: &Arguments) -> io::Result<()> {
     head(
         "Event path: 16x16x16 torus, no closed form",
         &["what", "backend", "transfers", "CPU ms", "M transfers/s"],
     );
-    alone(wish);
-    executor(wish)
+    alone(arguments);
+    executor(arguments)
 }
 
 /// Every NPU sends to its right neighbour in each dimension in turn; a delivery starts the next
 /// transfer.
-fn alone(wish: &Wish) {
+fn alone(arguments: &Arguments) {
     let cost = LinkCost::Exact { bandwidth: BANDWIDTH, latency: LATENCY };
     let (bandwidth, latency) = (BANDWIDTH, LATENCY);
     let dim = Dim { block: Block::Ring, size: SIDE, bandwidth, latency, parallel: 1 };
@@ -35,23 +35,24 @@ fn alone(wish: &Wish) {
         LinkGraph::new(&Fabric::Stacked([dim.clone(), dim.clone(), dim.clone()].to_vec()))
             .expect("a torus")
     };
-    let rounds = if wish.quick { 3 } else { 600 };
+    let rounds = if arguments.quick { 3 } else { 600 };
     for (what, spread) in [("backend alone, in step", 0), ("backend alone, out of step", 977)] {
-        if !wish.row(what) {
+        if !arguments.row(what) {
             continue;
         }
         let analytical = || {
             Analytical::stacked(&[(Block::Ring, SIDE, cost); 3], Crossing::Every, Ports::OneAtATime)
         };
-        row(what, "analytical", wish.effort().least(|| drive(analytical(), rounds, spread)));
+        row(what, "analytical", arguments.effort().least(|| drive(analytical(), rounds, spread)));
         row(
             what,
             "link",
-            wish.effort()
+            arguments
+                .effort()
                 .least(|| drive(LinkQueues::new(graph(), vec![cost; 3], false), rounds, spread)),
         );
         let flows = || FairFlows::new(graph(), vec![cost; 3], false, Limits::default());
-        row(what, "flow", wish.effort().least(|| drive(flows(), rounds, spread)));
+        row(what, "flow", arguments.effort().least(|| drive(flows(), rounds, spread)));
     }
 }
 
@@ -87,20 +88,20 @@ fn drive(mut backend: impl Backend, rounds: u64, spread: u64) -> u64 {
     count
 }
 
-fn executor(wish: &Wish) -> io::Result<()> {
+fn executor(arguments: &Arguments) -> io::Result<()> {
     let folder = Folder::new("transfers")?;
-    let (splits, what) = (if wish.quick { 1 } else { 4 }, "executor, 1 GB all-reduce");
+    let (splits, what) = (if arguments.quick { 1 } else { 4 }, "executor, 1 GB all-reduce");
     Shape { blocks: vec!["Ring"; 3], sizes: vec![SIDE; 3], splits }.write(folder.path())?;
     // The trace has ASTRA-sim's profile, which the backend flow does not run.
     for backend in [BackendKind::Analytical, BackendKind::Link] {
         let name = backend.name().to_string();
-        if wish.row(what) {
+        if arguments.row(what) {
             let config = built(
                 &configure(folder.path(), "trace", backend, false),
                 all_reduce(1 << 30, NPUS),
             );
             let (seconds, outcome) =
-                wish.effort().least(|| run_with(&config, false, &mut |_| true));
+                arguments.effort().least(|| run_with(&config, false, &mut |_| true));
             let outcome = outcome.map_err(|error| io::Error::other(error.to_string()))?;
             row(what, &name, (seconds, outcome.report.counts.transfers as u64));
         }

@@ -6,7 +6,7 @@
 
 use super::Executor;
 use crate::folding::SlotClass;
-use crate::parts::chunk_turns::Dealt;
+use crate::parts::chunk_turns::ChunkTurns;
 use crate::parts::chunks::Priority;
 use crate::parts::collectives::{Left, Member, Slot};
 use graph::{CollectiveKind, Members, Node, Op, Problem};
@@ -68,13 +68,13 @@ impl<B: Backend> Executor<'_, B> {
         self.recorder.joined(rank, node, at);
         let lowered = self.collectives.get(at).lowered.clone();
         let priority = self.priority(rank, kind, priority);
-        let dealt = self.deal(rank, &lowered);
-        if let Some(problem) = self.turned_apart(at, rank, node, dealt.as_ref()) {
+        let turns = self.deal(rank, &lowered);
+        if let Some(problem) = self.turned_apart(at, rank, node, turns.as_ref()) {
             return self.fail(problem);
         }
         let is_empty = lowered.shapes.is_empty() || lowered.phases(0).is_empty();
         let chunks = if is_empty { 0 } else { lowered.chunks };
-        self.collectives.join(at, member, Member::new(rank, node, chunks, priority, dealt));
+        self.collectives.join(at, member, Member::new(rank, node, chunks, priority, turns));
         if chunks == 0 {
             return self.member_done(at, member);
         }
@@ -88,7 +88,7 @@ impl<B: Backend> Executor<'_, B> {
 
     /// Counts the turns of a collective on queues and trees. Returns the counts before it; `None`
     /// where they are counted on the group.
-    fn deal(&mut self, rank: u32, lowered: &Lowered) -> Option<Dealt> {
+    fn deal(&mut self, rank: u32, lowered: &Lowered) -> Option<ChunkTurns> {
         if self.settings.canonical {
             return None;
         }
@@ -96,7 +96,7 @@ impl<B: Backend> Executor<'_, B> {
         if lowered.shapes.is_empty()
             || (self.settings.queues.iter().all(|queues| queues.count == 1) && !has_trees)
         {
-            return Some(Dealt::default());
+            return Some(ChunkTurns::default());
         }
         Some(self.collectives.deal(rank, lowered))
     }
@@ -109,17 +109,17 @@ impl<B: Backend> Executor<'_, B> {
         at: u32,
         rank: u32,
         node: u32,
-        dealt: Option<&Dealt>,
+        turns: Option<&ChunkTurns>,
     ) -> Option<Problem> {
-        let (instance, dealt) = (self.collectives.get(at), dealt?);
+        let (instance, turns) = (self.collectives.get(at), turns?);
         let first = instance.first_issued()?;
-        let theirs = first.dealt.as_ref()?;
+        let theirs = first.turns.as_ref()?;
         let phases = instance.lowered.shapes.first()?;
         // Turns repeat after the number of queues times the number of plans.
         let is_alike = |p: &PhaseSpec| {
             let queues = self.settings.queues[p.dim as usize].count;
             let chunks = instance.lowered.chunks.min(queues * p.plans.len().max(1) as u32);
-            (0..chunks).all(|c| dealt.direction(p, queues, c) == theirs.direction(p, queues, c))
+            (0..chunks).all(|c| turns.direction(p, queues, c) == theirs.direction(p, queues, c))
         };
         if phases.iter().all(is_alike) {
             return None;

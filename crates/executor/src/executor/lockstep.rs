@@ -16,7 +16,7 @@ use crate::parts::scripts::FlatScript;
 use collective::To;
 use indexmap::IndexMap;
 use lowering::loopback::{self, Ties};
-use network::{Alone, Backend, Contention, Transfer};
+use network::{Backend, Contention, Transfer, Uncontended};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::rc::Rc;
 use units::{Span, Time};
@@ -110,7 +110,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// The times of a transfer, if the backend knows that no other NPU can delay it.
-    pub(super) fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+    pub(super) fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Uncontended> {
         self.backend.closed_form()?.uncontended(src, dst, bytes)
     }
 

@@ -11,7 +11,7 @@ use crate::parts::agenda::Callback;
 use crate::parts::recorder::Change;
 use crate::pool_sharing::Wanted;
 use device::memory::Sharing;
-use graph::{Held, OpKind, Problem, Reach};
+use graph::{MemoryChange, OpKind, Problem, Reach};
 use network::Backend;
 use platform::Exceeded;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -93,7 +93,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Takes memory for a node. Returns the moves that it has to wait for, if any.
-    pub(super) fn allocate(&mut self, rank: u32, node: u32, held: Held) -> Option<Moves> {
+    pub(super) fn allocate(&mut self, rank: u32, node: u32, held: MemoryChange) -> Option<Moves> {
         let own = &mut self.memory.own[rank as usize];
         own.held = own.held.saturating_add(held.allocates.0);
         self.recorder.memory_changed(rank, held.allocates.0 as i64, self.now);
@@ -120,7 +120,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Moves out what doesn't fit, and back what the node frees and lies outside.
-    fn spill(&mut self, rank: u32, node: u32, held: Held, limit: Bytes) -> Option<Moves> {
+    fn spill(&mut self, rank: u32, node: u32, held: MemoryChange, limit: Bytes) -> Option<Moves> {
         let resident = self.settings.resident[self.ranks[rank].program as usize];
         let own = &mut self.memory.own[rank as usize];
         let inside = own.held - own.spilled;
@@ -184,7 +184,7 @@ impl<B: Backend> Executor<'_, B> {
     }
 
     /// Gives back what a node frees at its end.
-    pub(super) fn free(&mut self, rank: u32, held: Held) {
+    pub(super) fn free(&mut self, rank: u32, held: MemoryChange) {
         let own = &mut self.memory.own[rank as usize];
         let freed = held.frees.0.min(own.held);
         own.held -= freed;

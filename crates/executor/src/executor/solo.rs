@@ -19,7 +19,7 @@
 
 use super::Executor;
 use super::lockstep::Locksteps;
-use super::unshared_links::Quiet;
+use super::unshared_links::UnsharedLinks;
 use crate::parts::agenda::Callback;
 use crate::parts::chunks::ChunkRun;
 use crate::parts::scripts::FlatScript;
@@ -44,7 +44,7 @@ pub(super) struct ClosedForms {
 /// Phases that run alone.
 #[derive(Default)]
 pub(super) struct Solos {
-    pub(super) quiet: Quiet,
+    pub(super) unshared: UnsharedLinks,
     /// By slot and script, an index of `forms`; `None` where events must be simulated.
     known: FxHashMap<(u32, u32), Option<u32>>,
     forms: Vec<Solo>,
@@ -73,7 +73,7 @@ impl<B: Backend> Executor<'_, B> {
         }
         // Where links are shared, those of all ranks count: they are looked at last.
         let shared = self.settings.contention == Contention::Links;
-        if !shared && !self.is_quiet(state.rank, dim) {
+        if !shared && !self.has_unshared_links(state.rank, dim) {
             return false;
         }
         let key = (state.slot, state.script);
@@ -82,7 +82,7 @@ impl<B: Backend> Executor<'_, B> {
             None => self.find_solo(run, key),
         };
         let Some(at) = found else { return false };
-        if shared && !self.is_quiet(state.rank, dim) {
+        if shared && !self.has_unshared_links(state.rank, dim) {
             return false;
         }
         let form = &mut self.closed_forms.solos.forms[at as usize];

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Dimensions of each rank whose links nothing else uses.
 #[derive(Default)]
-pub(super) struct Quiet {
+pub(super) struct UnsharedLinks {
     /// `None` until it is needed.
     dims: Vec<Option<Box<[bool]>>>,
 }
@@ -28,9 +28,9 @@ struct Used {
 
 impl<B: Backend> Executor<'_, B> {
     /// Whether only the phases of a dimension use their links, one phase at a time.
-    pub(super) fn is_quiet(&mut self, rank: u32, dim: u32) -> bool {
+    pub(super) fn has_unshared_links(&mut self, rank: u32, dim: u32) -> bool {
         let ranks = self.ranks.len();
-        let known = &mut self.closed_forms.solos.quiet.dims;
+        let known = &mut self.closed_forms.solos.unshared.dims;
         if known.is_empty() {
             known.resize_with(ranks, || None);
         }
@@ -40,7 +40,7 @@ impl<B: Backend> Executor<'_, B> {
                 _ => self.compare_own(rank),
             }
         }
-        self.closed_forms.solos.quiet.dims[rank as usize]
+        self.closed_forms.solos.unshared.dims[rank as usize]
             .as_ref()
             .is_some_and(|dims| dims[dim as usize])
     }
@@ -49,7 +49,7 @@ impl<B: Backend> Executor<'_, B> {
     fn compare_own(&mut self, rank: u32) {
         let dims = self.settings.sizes.len();
         let used = self.links_by_dim(rank).filter(|used| used.alone);
-        self.closed_forms.solos.quiet.dims[rank as usize] = Some(match used {
+        self.closed_forms.solos.unshared.dims[rank as usize] = Some(match used {
             Some(used) => (0..dims).map(|dim| used.apart(dim)).collect(),
             None => vec![false; dims].into(),
         });
@@ -65,14 +65,15 @@ impl<B: Backend> Executor<'_, B> {
                 links.iter().for_each(|&link| *users.entry(link).or_default() += 1);
             }
         }
-        let quiet = |rank: u32| -> Box<[bool]> {
+        let unshared = |rank: u32| -> Box<[bool]> {
             let Some(used) = all.as_ref().map(|all| &all[rank as usize]) else {
                 return vec![false; dims].into();
             };
             let own = |links: &FxHashSet<u32>| links.iter().all(|link| users[link] == 1);
             used.by_dim.iter().map(|links| used.alone && own(links)).collect()
         };
-        self.closed_forms.solos.quiet.dims = (0..ranks).map(|rank| Some(quiet(rank))).collect();
+        self.closed_forms.solos.unshared.dims =
+            (0..ranks).map(|rank| Some(unshared(rank))).collect();
     }
 
     /// Links on which the phases of each dimension of a rank and its sends may meet others; `None`

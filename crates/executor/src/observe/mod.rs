@@ -28,7 +28,7 @@ mod timeline;
 pub use detail::detail;
 pub use log::Log;
 pub use memory::most_held;
-pub use network::{FlowSums, LINK_BYTES, LinkOverTime, NetworkEar, NetworkLog};
+pub use network::{FlowSums, LINK_BYTES, LinkOverTime, NetworkLog, NetworkRecorder};
 pub use source::Source;
 pub use timeline::Timeline;
 pub use timeline::{Shown, TimelineRequest};

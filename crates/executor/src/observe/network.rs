@@ -86,9 +86,9 @@ impl NetworkLog {
 
 /// The end of a [`NetworkLog`] that a backend holds.
 #[derive(Clone, Debug, Default)]
-pub struct NetworkEar(Arc<Mutex<NetworkLog>>);
+pub struct NetworkRecorder(Arc<Mutex<NetworkLog>>);
 
-impl NetworkEar {
+impl NetworkRecorder {
     /// Observations so far.
     pub fn take(&self) -> NetworkLog {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -99,7 +99,7 @@ impl NetworkEar {
     }
 }
 
-impl NetworkSink for NetworkEar {
+impl NetworkSink for NetworkRecorder {
     fn starts(&mut self, now: Time, transfer: &Transfer) {
         let Transfer { bytes, token, weight, .. } = *transfer;
         self.with(|log| {

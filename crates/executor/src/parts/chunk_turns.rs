@@ -7,14 +7,14 @@ use lowering::{Lane, Lowered, PhaseSpec};
 /// How many chunks have been dealt to each (dimension, lane), and how many have taken turns between
 /// trees.
 #[derive(Clone, Default)]
-pub(crate) struct Dealt(Vec<u32>);
+pub(crate) struct ChunkTurns(Vec<u32>);
 
 /// Counters of a dimension: lanes All, First, Second, then trees.
 const COUNTERS: usize = 4;
 /// The counter of trees.
 pub(crate) const TREES: usize = 3;
 
-impl Dealt {
+impl ChunkTurns {
     pub(crate) fn get(&self, dim: u32, counter: usize) -> u32 {
         self.0.get(dim as usize * COUNTERS + counter).copied().unwrap_or(0)
     }

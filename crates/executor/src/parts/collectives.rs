@@ -4,7 +4,7 @@
 //! they are one *instance*. Here: slots, instances and their members. Not here: what members do
 //! (`executor/collectives.rs`), and chunks (`chunks.rs`).
 
-use super::chunk_turns::{Dealt, TREES};
+use super::chunk_turns::{ChunkTurns, TREES};
 use super::chunks::{ChunkRun, Priority};
 use super::scripts::LaidOut;
 use lowering::{Lowered, PhaseSpec, ReadyPlan, Request};
@@ -71,7 +71,7 @@ pub(crate) struct Member {
     pub(crate) priority: Priority,
     /// Chunks that were dealt on the rank's queues and trees before this collective; `None` where
     /// they are counted on the group.
-    pub(crate) dealt: Option<Dealt>,
+    pub(crate) turns: Option<ChunkTurns>,
 }
 
 impl Member {
@@ -80,9 +80,9 @@ impl Member {
         node: u32,
         chunks: u32,
         priority: Priority,
-        dealt: Option<Dealt>,
+        turns: Option<ChunkTurns>,
     ) -> Member {
-        Member { rank, node, chunks_left: chunks, priority, dealt }
+        Member { rank, node, chunks_left: chunks, priority, turns }
     }
 
     /// Rank index; `None` until it issues.
@@ -96,8 +96,8 @@ impl Instance {
     /// members must agree, for the turn decides the direction. So it is counted on the group,
     /// except in ASTRA-sim's profile, which counts on each rank.
     pub(crate) fn dealt_before(&self, member: u32, dim: u32, counter: usize) -> u32 {
-        match &self.members[member as usize].dealt {
-            Some(dealt) => dealt.get(dim, counter),
+        match &self.members[member as usize].turns {
+            Some(turns) => turns.get(dim, counter),
             None => self.ordinal.wrapping_mul(self.lowered.chunks),
         }
     }
@@ -153,8 +153,8 @@ pub(crate) struct Collectives {
     /// By class of groups.
     open: FxHashMap<u32, Open>,
     instances: Vec<Instance>,
-    /// Dealt chunks of each rank, in ASTRA-sim's profile.
-    dealt: Vec<Dealt>,
+    /// Turns of the chunks of each rank, in ASTRA-sim's profile.
+    turns: Vec<ChunkTurns>,
 }
 
 /// Data that a member leaves behind when it is done.
@@ -225,13 +225,13 @@ impl Collectives {
     }
 
     /// Counts turns of a collective on the queues and trees of a rank. Returns the counts before.
-    pub(crate) fn deal(&mut self, rank: u32, lowered: &Lowered) -> Dealt {
-        if self.dealt.len() <= rank as usize {
-            self.dealt.resize_with(rank as usize + 1, Dealt::default);
+    pub(crate) fn deal(&mut self, rank: u32, lowered: &Lowered) -> ChunkTurns {
+        if self.turns.len() <= rank as usize {
+            self.turns.resize_with(rank as usize + 1, ChunkTurns::default);
         }
-        let dealt = &mut self.dealt[rank as usize];
-        let before = dealt.clone();
-        dealt.deal(lowered);
+        let turns = &mut self.turns[rank as usize];
+        let before = turns.clone();
+        turns.deal(lowered);
         before
     }
 

@@ -1,6 +1,6 @@
 //! Making a program from nodes in any order.
 
-use super::{Held, Program, UNLABELLED, named_layer};
+use super::{MemoryChange, Program, UNLABELLED, named_layer};
 use crate::Node;
 use indexmap::IndexSet;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub struct ProgramBuilder {
     layers: Vec<u32>,
     layer_names: IndexSet<String>,
     /// By index of the node, in any order; several of one node add up.
-    held: Vec<(u32, Held)>,
+    held: Vec<(u32, MemoryChange)>,
 }
 
 /// Why a list of nodes is not a program.
@@ -74,14 +74,14 @@ impl ProgramBuilder {
 
     /// Says that node `index`, in order of definition, allocates bytes of its NPU's memory at its
     /// start and frees some at its end.
-    pub fn hold(&mut self, index: usize, held: Held) {
-        if held != Held::default() {
+    pub fn hold(&mut self, index: usize, held: MemoryChange) {
+        if held != MemoryChange::default() {
             self.held.push((index as u32, held));
         }
     }
 
     /// Bytes that the nodes allocate and free, each node once, ascending.
-    fn all_held(&self) -> Vec<(u32, Held)> {
+    fn all_held(&self) -> Vec<(u32, MemoryChange)> {
         let mut all = self.held.clone();
         all.sort_by_key(|&(node, _)| node);
         all.dedup_by(|next, kept| {
@@ -272,7 +272,7 @@ fn finder(ids: &[u64]) -> impl Fn(u64) -> Option<u32> + '_ {
 }
 
 /// A bit for each of `n` nodes, set for those that are held; nothing where none is.
-fn bits(held: &[(u32, Held)], n: usize) -> Vec<u64> {
+fn bits(held: &[(u32, MemoryChange)], n: usize) -> Vec<u64> {
     let mut bits = vec![0; if held.is_empty() { 0 } else { n.div_ceil(64) }];
     held.iter().for_each(|&(node, _)| bits[node as usize / 64] |= 1 << (node % 64));
     bits

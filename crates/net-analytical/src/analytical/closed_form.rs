@@ -2,12 +2,12 @@
 
 use super::{Analytical, Paths, Ports};
 use crate::parts::Split;
-use network::{Alone, ClosedForm, Transfer};
+use network::{ClosedForm, Transfer, Uncontended};
 use topology::{Routing, Splitter};
 use units::{Span, Time};
 
 impl ClosedForm for Analytical {
-    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Alone> {
+    fn uncontended(&self, src: u32, dst: u32, bytes: u64) -> Option<Uncontended> {
         let is_stack = matches!(self.paths, Paths::Stack { .. });
         if is_stack && self.paths.routing() == Routing::Spray {
             return None;
@@ -16,7 +16,7 @@ impl ClosedForm for Analytical {
             Ports::OneAtATime => self.paths.occupancy(src, dst, bytes),
             Ports::Unlimited => Span::ZERO,
         };
-        Some(Alone { transit: self.paths.span(src, dst, bytes), occupancy })
+        Some(Uncontended { transit: self.paths.span(src, dst, bytes), occupancy })
     }
 
     fn is_idle(&self, src: u32, dst: u32, at: Time) -> bool {
@@ -57,7 +57,7 @@ impl ClosedForm for Analytical {
         self.paths.occupancy(src, dst, bytes)
     }
 
-    fn paced(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Alone> {
+    fn paced(&self, src: u32, dst: u32, (bytes, paced): (u64, u64)) -> Option<Uncontended> {
         if let Paths::Graph { graph, costs } = &self.paths
             && graph.spreads()
         {

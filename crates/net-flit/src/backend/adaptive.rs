@@ -20,7 +20,7 @@
 //! networks with irregular topology", HiPC 1997).
 
 use super::datelines::Datelines;
-use super::plan_request::{Wish, datelines, up_down};
+use super::plan_request::{PlanRequest, datelines, up_down};
 use super::proof::Dependencies;
 use super::routing_choice::{Hop, Refusal};
 use super::search::{Search, spread};
@@ -36,18 +36,18 @@ pub(super) enum Adaptive {
 }
 
 impl Adaptive {
-    pub(super) fn new(wish: &Wish<'_>) -> Result<Adaptive, Refusal> {
-        if let Fabric::Graph(_) = wish.fabric {
-            return up_down(wish).map(|search| Adaptive::Graph(search.into()));
+    pub(super) fn new(request: &PlanRequest<'_>) -> Result<Adaptive, Refusal> {
+        if let Fabric::Graph(_) = request.fabric {
+            return up_down(request).map(|search| Adaptive::Graph(search.into()));
         }
         let prove = |lines: &Datelines| {
-            let mut all = Dependencies::new(wish.links.len(), lines.classes);
+            let mut all = Dependencies::new(request.links.len(), lines.classes);
             for (node, dst) in lines.lines() {
-                depend(wish.links, lines, node, dst, &mut all);
+                depend(request.links, lines, node, dst, &mut all);
             }
             all.check()
         };
-        datelines(wish, prove).map(Adaptive::Stack)
+        datelines(request, prove).map(Adaptive::Stack)
     }
 
     /// The class of adaptive channels: the one after those of the escape routes.
@@ -101,7 +101,7 @@ fn depend(links: &LinkGraph, lines: &Datelines, node: u32, dst: u32, all: &mut D
 mod tests {
     use super::super::circle::circle;
     use super::*;
-    use crate::backend::routing_choice::Course;
+    use crate::backend::routing_choice::RoutingChoice;
     use std::collections::BTreeSet;
 
     /// All dependencies between escape channels, those over adaptive channels included.
@@ -143,10 +143,15 @@ mod tests {
                 |&(block, size)| topology::Dim { block, size, bandwidth, latency, parallel: 1 };
             let fabric = Fabric::Stacked(shape.dims.iter().map(dim).collect());
             let links = LinkGraph::new(&fabric).expect("a network");
-            let course = &Course::Adaptive;
-            let wish =
-                Wish { fabric: &fabric, links: &links, course, classes: None, may_lock_up: false };
-            let adaptive = Adaptive::new(&wish).expect("no circle");
+            let routing = &RoutingChoice::Adaptive;
+            let request = PlanRequest {
+                fabric: &fabric,
+                links: &links,
+                routing,
+                classes: None,
+                may_lock_up: false,
+            };
+            let adaptive = Adaptive::new(&request).expect("no circle");
             assert_eq!(adaptive.class(), classes, "{shape}");
             assert_eq!(circle(&extended(&links, &adaptive, classes.into())), None, "{shape}");
         }

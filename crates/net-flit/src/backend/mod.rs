@@ -3,7 +3,7 @@
 //! Every node of the topology is a router, and every NPU has a network interface with a link for
 //! each of those by which it sends. A transfer is cut into packets; it is delivered when the last
 //! flit has arrived. Here: [`Flits`]. How packets may be routed is in `routing_choice.rs`, the classes of
-//! each course and the proof that they cannot lock up in `plan.rs`, and where packets go in
+//! each routing and the proof that they cannot lock up in `plan.rs`, and where packets go in
 //! `routes.rs`.
 
 mod adaptive;
@@ -29,15 +29,15 @@ use network::{
     Alike, Backend, BlockedPort, Delivery, FlitLinkUsage, Footprint, LinkCost, LinkEnds, LinkUsage,
     NetworkSink, Sending, Stuck, Transfer, Usage,
 };
-use plan_request::Wish;
+use plan_request::PlanRequest;
 use routers::{Routers, of_garnet, of_textbook};
 use routes::{Lanes, Routes};
-pub use routing_choice::{Course, Hop, Refusal, Table};
+pub use routing_choice::{Hop, Refusal, RoutingChoice, Table};
 pub use settings::{PacketsByKind, Settings};
 use std::sync::Arc;
 use topology::LinkGraph;
 use units::{Span, Time};
-use usage_report::Seen;
+use usage_report::PacketStatistics;
 
 /// Cycles for which links report together what they have sent.
 const WINDOW: u64 = 256;
@@ -76,7 +76,7 @@ pub struct Flits {
     turns: Vec<u32>,
     sink: Option<Box<dyn NetworkSink>>,
     reported: Reported,
-    seen: Seen,
+    seen: PacketStatistics,
 }
 
 /// How messages are cut into packets.
@@ -126,14 +126,14 @@ impl Flits {
         settings: Settings,
     ) -> Result<Flits, Refusal> {
         let graph = Arc::new(graph);
-        let wish = Wish {
+        let request = PlanRequest {
             fabric,
             links: &graph,
-            course: &settings.course,
+            routing: &settings.routing,
             classes: settings.keys.classes.map(|classes| classes as u16),
             may_lock_up: settings.keys.deadlock == Deadlock::Allow,
         };
-        let (routes, classes) = Routes::new(&wish, graph.clone())?;
+        let (routes, classes) = Routes::new(&request, graph.clone())?;
         let cost = |link: u32| costs[if by_link { link } else { graph.dim(link) } as usize];
         let parallel = |link: u32| routes.lanes.of(link);
         let occupancies: Vec<u64> = (0..graph.len())
@@ -171,7 +171,7 @@ impl Flits {
             bytes: vec![0; dims],
             transfers: 0,
             sink: None,
-            seen: Seen::default(),
+            seen: PacketStatistics::default(),
         })
     }
 
@@ -521,7 +521,10 @@ impl Backend for Flits {
     /// Packets that take one link share nothing with those of other NPUs, where each link has
     /// channels of its own to and from its nodes.
     fn alike(&self) -> Alike {
-        let is_ordered = matches!(self.settings.course, Course::Topology | Course::DimensionOrder);
+        let is_ordered = matches!(
+            self.settings.routing,
+            RoutingChoice::Topology | RoutingChoice::DimensionOrder
+        );
         let is_plain = is_ordered && !self.by_link;
         if is_plain && self.has_own_ports { Alike::OneLink } else { Alike::Nothing }
     }

@@ -1,11 +1,11 @@
-//! Plans: the routes of a course with a class for each link, proved before the run.
+//! Plans: the routes of a routing with a class for each link, proved before the run.
 
 use super::adaptive::Adaptive;
 use super::datelines::Datelines;
 use super::layers;
-use super::plan_request::{Wish, datelines, up_down};
+use super::plan_request::{PlanRequest, datelines, up_down};
 use super::proof::Dependencies;
-use super::routing_choice::{Course, Hop, Refusal, Table};
+use super::routing_choice::{Hop, Refusal, RoutingChoice, Table};
 use super::search::Search;
 use super::valiant::Valiant;
 use std::sync::Arc;
@@ -48,15 +48,15 @@ pub(super) enum Whole {
 }
 
 impl Plan {
-    /// The plan of a course, and the classes that it needs.
+    /// The plan of a routing, and the classes that it needs.
     ///
     /// # Errors
     /// Every [`Refusal`].
-    pub(super) fn new(wish: &Wish<'_>) -> Result<(Plan, u16), Refusal> {
-        let links = wish.links;
-        match (wish.course, wish.fabric) {
-            (Course::Topology | Course::DimensionOrder, Fabric::Stacked(_)) => {
-                let lines = datelines(wish, |lines| {
+    pub(super) fn new(request: &PlanRequest<'_>) -> Result<(Plan, u16), Refusal> {
+        let links = request.links;
+        match (request.routing, request.fabric) {
+            (RoutingChoice::Topology | RoutingChoice::DimensionOrder, Fabric::Stacked(_)) => {
+                let lines = datelines(request, |lines| {
                     let mut all = Dependencies::new(links.len(), lines.classes);
                     let pairs = lines.pairs().into_iter();
                     pairs.for_each(|(a, b)| all.add_route(&lines.hops(links, a, b)));
@@ -65,9 +65,9 @@ impl Plan {
                 let classes = lines.classes;
                 Ok((Plan::Whole(Whole::Stack(lines)), classes))
             }
-            (Course::Topology, Fabric::Graph(_)) => {
+            (RoutingChoice::Topology, Fabric::Graph(_)) => {
                 let (mut all, mut cards) = (Dependencies::new(links.len(), 1), 1);
-                for pair in wish.pairs() {
+                for pair in request.pairs() {
                     let found = Cards::of(links, pair).found;
                     cards = cards.max(found.len() as u32);
                     found.iter().for_each(|lane| {
@@ -75,34 +75,36 @@ impl Plan {
                     });
                 }
                 let route = |pair, card| over_card(links, pair, card);
-                let (classes, count) = of_graph(wish, &all, cards, route)?;
+                let (classes, count) = of_graph(request, &all, cards, route)?;
                 Ok((Plan::Whole(Whole::Graph { cards, classes }), count))
             }
-            (Course::DimensionOrder, Fabric::Graph(graph)) => {
+            (RoutingChoice::DimensionOrder, Fabric::Graph(graph)) => {
                 let kinds: Vec<u32> = graph.links.iter().map(|link| link.kind).collect();
                 let route = |(src, dst), _| in_order(links, &kinds, src, dst);
                 let mut all = Dependencies::new(links.len(), 1);
-                wish.pairs().for_each(|pair| all.add_route(&in_class(route(pair, 0), 0)));
-                let (classes, count) = of_graph(wish, &all, 1, route)?;
+                request.pairs().for_each(|pair| all.add_route(&in_class(route(pair, 0), 0)));
+                let (classes, count) = of_graph(request, &all, 1, route)?;
                 Ok((Plan::Whole(Whole::Ordered { kinds, classes }), count))
             }
-            (Course::UpDown, _) => Ok((Plan::Whole(Whole::UpDown(up_down(wish)?.into())), 1)),
-            (Course::Table(table), _) => {
+            (RoutingChoice::UpDown, _) => {
+                Ok((Plan::Whole(Whole::UpDown(up_down(request)?.into())), 1))
+            }
+            (RoutingChoice::Table(table), _) => {
                 let whole = Whole::Table(table.clone());
                 let mut all = Dependencies::new(links.len(), 1);
-                for (src, dst) in wish.pairs() {
+                for (src, dst) in request.pairs() {
                     all.add_route(&by_table(table, links, src, dst)?);
                 }
-                wish.overrule(all.check())?;
+                request.overrule(all.check())?;
                 Ok((Plan::Whole(whole), 1))
             }
-            (Course::Valiant { seed }, _) => {
-                let valiant = Valiant::new(wish, *seed)?;
+            (RoutingChoice::Valiant { seed }, _) => {
+                let valiant = Valiant::new(request, *seed)?;
                 let classes = valiant.classes();
                 Ok((Plan::Valiant(valiant), classes))
             }
-            (Course::Adaptive, _) => {
-                let adaptive = Adaptive::new(wish)?;
+            (RoutingChoice::Adaptive, _) => {
+                let adaptive = Adaptive::new(request)?;
                 let classes = adaptive.classes();
                 Ok((Plan::Adaptive(adaptive), classes))
             }
@@ -113,21 +115,21 @@ impl Plan {
 /// The classes of a graph's routes over each of this number of cards, and the number of classes;
 /// `all` has their dependencies in one class.
 fn of_graph(
-    wish: &Wish<'_>,
+    request: &PlanRequest<'_>,
     all: &Dependencies,
     cards: u32,
     route: impl Fn((u32, u32), u32) -> Vec<u32>,
 ) -> Result<(Vec<u8>, u16), Refusal> {
-    let (links, npus) = (wish.links, wish.links.npus());
+    let (links, npus) = (request.links, request.links.npus());
     let Err(refusal) = all.check() else { return Ok((Vec::new(), 1)) };
     let routes = npus.saturating_mul(npus).saturating_mul(cards);
     let of_number = |number: u32| {
         let pair = number / cards;
         route((pair / npus, pair % npus), number % cards)
     };
-    match layers::assign((routes, links.len()), of_number, wish.most()) {
+    match layers::assign((routes, links.len()), of_number, request.most()) {
         Some(found) => Ok(found),
-        None => wish.overrule(Err(refusal)).map(|()| (Vec::new(), 1)),
+        None => request.overrule(Err(refusal)).map(|()| (Vec::new(), 1)),
     }
 }
 
@@ -216,15 +218,16 @@ mod tests {
         });
         let links = LinkGraph::new(&fabric).expect("connected");
         let links = links.with_routing(topology::Routing::Auto);
-        let (course, classes, may_lock_up) = (Course::Topology, None, false);
-        let wish = Wish { fabric: &fabric, links: &links, course: &course, classes, may_lock_up };
-        let (Plan::Whole(whole), 2) = Plan::new(&wish).expect("two classes") else {
+        let (routing, classes, may_lock_up) = (RoutingChoice::Topology, None, false);
+        let request =
+            PlanRequest { fabric: &fabric, links: &links, routing: &routing, classes, may_lock_up };
+        let (Plan::Whole(whole), 2) = Plan::new(&request).expect("two classes") else {
             panic!("other classes")
         };
         let cards =
             |pair| (0..Cards::of(&links, pair).found.len() as u32).map(move |at| (pair, at));
         assert_eq!(cards((0, 1)).count(), 2);
-        for ((src, dst), card) in wish.pairs().flat_map(cards) {
+        for ((src, dst), card) in request.pairs().flat_map(cards) {
             let hops = whole.hops(&links, (src, dst), card);
             let end = hops.iter().fold(src, |at, hop| {
                 assert_eq!(links.link(hop.link).from, at);

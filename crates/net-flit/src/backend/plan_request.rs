@@ -3,22 +3,22 @@
 use super::datelines::Datelines;
 use super::layers;
 use super::proof::Dependencies;
-use super::routing_choice::{Course, Hop, Refusal};
+use super::routing_choice::{Hop, Refusal, RoutingChoice};
 use super::search::Search;
 use topology::{Fabric, LinkGraph};
 
 /// Inputs of a plan.
-pub(super) struct Wish<'a> {
+pub(super) struct PlanRequest<'a> {
     pub fabric: &'a Fabric,
     pub links: &'a LinkGraph,
-    pub course: &'a Course,
+    pub routing: &'a RoutingChoice,
     /// Most classes of deterministic routes.
     pub classes: Option<u16>,
     /// Whether circles are allowed.
     pub may_lock_up: bool,
 }
 
-impl Wish<'_> {
+impl PlanRequest<'_> {
     /// Most classes of deterministic routes.
     pub(super) fn most(&self) -> u16 {
         self.classes.unwrap_or(layers::MOST).max(1)
@@ -42,38 +42,38 @@ impl Wish<'_> {
 
 /// The fewest classes of a stack that `proves`.
 pub(super) fn datelines(
-    wish: &Wish<'_>,
+    request: &PlanRequest<'_>,
     proves: impl Fn(&Datelines) -> Result<(), Refusal>,
 ) -> Result<Datelines, Refusal> {
-    let one = Datelines::new(wish.fabric.dims(), 1);
-    let most = wish.most();
+    let one = Datelines::new(request.fabric.dims(), 1);
+    let most = request.most();
     // A pair of any line may go either way round, which the pairs of one line do not show.
-    let refused = if one.has_ties(wish.links) && most > 1 { None } else { Some(proves(&one)) };
+    let refused = if one.has_ties(request.links) && most > 1 { None } else { Some(proves(&one)) };
     match refused {
         Some(Ok(())) => Ok(one),
-        Some(refused) if most == 1 => wish.overrule(refused).map(|()| one),
+        Some(refused) if most == 1 => request.overrule(refused).map(|()| one),
         _ => {
-            let two = Datelines::new(wish.fabric.dims(), 2);
-            wish.overrule(proves(&two)).map(|()| two)
+            let two = Datelines::new(request.fabric.dims(), 2);
+            request.overrule(proves(&two)).map(|()| two)
         }
     }
 }
 
 /// Ways up and down between all nodes.
-pub(super) fn up_down(wish: &Wish<'_>) -> Result<Search, Refusal> {
-    let tiers: Vec<u32> = match wish.fabric {
+pub(super) fn up_down(request: &PlanRequest<'_>) -> Result<Search, Refusal> {
+    let tiers: Vec<u32> = match request.fabric {
         Fabric::Graph(graph) => graph.nodes.iter().map(|node| node.tier).collect(),
         Fabric::Stacked(_) => Vec::new(),
     };
-    let npus = 0..wish.links.npus();
-    let mut search = Search::up_down(wish.links, &tiers);
+    let npus = 0..request.links.npus();
+    let mut search = Search::up_down(request.links, &tiers);
     if !tiers.is_empty() && search.cut_off(npus.clone()).is_some() {
-        search = Search::up_down(wish.links, &[]);
+        search = Search::up_down(request.links, &[]);
     }
     if let Some((at, to)) = search.cut_off(npus) {
         return Err(Refusal::NoWay { at, to });
     }
-    let mut all = Dependencies::new(wish.links.len(), 1);
+    let mut all = Dependencies::new(request.links.len(), 1);
     for (link, turns) in (0..).zip(search.turns()) {
         for next in turns {
             all.add(Hop { link, class: 0 }, Hop { link: next, class: 0 });

@@ -1,7 +1,7 @@
 //! The network with either router.
 
 use super::routes::Routes;
-use super::routing_choice::Course;
+use super::routing_choice::RoutingChoice;
 use super::settings::Settings;
 use crate::fabric::{CYCLE, Channel, Fabric, Packet};
 use crate::garnet::{self, Whole};
@@ -162,7 +162,7 @@ pub(super) fn of_garnet(
     };
     let threads = match keys.threads {
         // Ways over nodes at random are found where packets are.
-        _ if matches!(settings.course, Course::Valiant { .. }) => 1,
+        _ if matches!(settings.routing, RoutingChoice::Valiant { .. }) => 1,
         _ if keys.deadlock == Deadlock::Allow => 1,
         Some(threads) => threads as u16,
         None => side_by_side(fabric.routers),
@@ -180,7 +180,7 @@ pub(super) fn of_textbook(
     let keys = &settings.keys;
     let pipeline = keys.pipeline.unwrap_or_default();
     let classes = u32::from(classes);
-    let is_adaptive = matches!(settings.course, Course::Adaptive);
+    let is_adaptive = matches!(settings.routing, RoutingChoice::Adaptive);
     let allowed = "router: garnet, or another routing";
     Refused::unless(!is_adaptive, "routing", "adaptive with router: input_queued", allowed)?;
     let threads = keys.threads.unwrap_or(1);

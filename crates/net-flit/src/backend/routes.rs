@@ -1,10 +1,10 @@
-//! Ways of packets: the plan of a course, turned into channels.
+//! Ways of packets: the plan of a routing, turned into channels.
 //!
 //! A link may be several channels side by side; a *lane* is one of them, the same on the whole way. On
 //! a graph each link is one channel, and a lane is the way over a card of an NPU.
 
 use super::plan::{Plan, Whole};
-use super::plan_request::Wish;
+use super::plan_request::PlanRequest;
 use super::routing_choice::{Hop, Refusal};
 use crate::fabric::{Head, Packet, Routing, Way};
 use std::collections::HashMap;
@@ -147,9 +147,12 @@ impl Routes {
     ///
     /// # Errors
     /// Every [`Refusal`].
-    pub(super) fn new(wish: &Wish<'_>, links: Arc<LinkGraph>) -> Result<(Routes, u16), Refusal> {
-        let (plan, classes) = Plan::new(wish)?;
-        let lanes = Lanes::new(wish.fabric, &links);
+    pub(super) fn new(
+        request: &PlanRequest<'_>,
+        links: Arc<LinkGraph>,
+    ) -> Result<(Routes, u16), Refusal> {
+        let (plan, classes) = Plan::new(request)?;
+        let lanes = Lanes::new(request.fabric, &links);
         let numbered = |end: fn(topology::Link) -> u32| {
             let mut counts = vec![0u32; links.nodes() as usize];
             let number = |&link: &u32| {

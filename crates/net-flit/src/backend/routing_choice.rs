@@ -5,7 +5,7 @@ use net_settings::flit::FlitRouting;
 use std::sync::Arc;
 
 /// How packets are routed.
-pub type Course = FlitRouting<Arc<Table>>;
+pub type RoutingChoice = FlitRouting<Arc<Table>>;
 
 /// The next link at each node for each NPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Hop {
     pub class: u16,
 }
 
-/// Why a network cannot carry packets by a course.
+/// Why a network cannot carry packets with a routing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Channels depend on one another, each on the next and the last on the first.

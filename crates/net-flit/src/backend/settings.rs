@@ -1,6 +1,6 @@
 //! Settings: the keys that users give, and the sizes and routes that follow from the links.
 
-use super::routing_choice::{Course, Table};
+use super::routing_choice::{RoutingChoice, Table};
 use declared::Problem;
 use net_settings::flit::{Flit, FlitRouter, FlitRouting, FlitSwitching};
 use network::LinkCost;
@@ -43,7 +43,7 @@ pub struct Settings {
     /// Packets of each kind of link; where it is `None`, all have `packet`.
     pub packets: Option<PacketsByKind>,
     /// How packets are routed.
-    pub course: Course,
+    pub routing: RoutingChoice,
 }
 
 impl Default for Settings {
@@ -54,7 +54,7 @@ impl Default for Settings {
             flit: 64,
             packet: PACKET as u32,
             packets: None,
-            course: Course::Topology,
+            routing: RoutingChoice::Topology,
         }
     }
 }
@@ -83,8 +83,8 @@ impl Settings {
         counts(&keys, u64::from(packet) / flit)?;
         let kinds = || links.kinds(fabric);
         let packets = keys.packet.entries().map(|_| PacketsByKind { each, kinds: kinds() });
-        let course = course(&keys.routing, fabric, read)?;
-        Ok(Settings { keys, flit: flit as u32, packet, packets, course })
+        let routing = routing_choice(&keys.routing, fabric, read)?;
+        Ok(Settings { keys, flit: flit as u32, packet, packets, routing })
     }
 
     /// Bytes of the smallest packet.
@@ -199,11 +199,11 @@ fn counts(keys: &Flit, flits: u64) -> Result<(), Problem> {
 }
 
 /// How packets are routed.
-fn course(
+fn routing_choice(
     routing: &FlitRouting,
     fabric: &Fabric,
     read: impl FnOnce(&str) -> Result<Table, Problem>,
-) -> Result<Course, Problem> {
+) -> Result<RoutingChoice, Problem> {
     let has_dimensions = !matches!(fabric, Fabric::Graph(graph) if graph.recipe.is_none());
     if *routing == FlitRouting::DimensionOrder && !has_dimensions {
         let text = "a graph has no order of dimensions".to_string();

@@ -10,7 +10,7 @@ use units::Span;
 
 /// Times of packets in cycles, and the links that they crossed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct PacketStatistics {
     source_wait: Histogram<6>,
     network: Histogram<6>,
     latency: Histogram<6>,
@@ -18,7 +18,7 @@ pub(super) struct Seen {
     hops_max: u32,
 }
 
-impl Seen {
+impl PacketStatistics {
     /// A packet that stands for `weight` has arrived.
     #[inline]
     pub(super) fn arrives(&mut self, arrival: &Arrival, weight: u64) {

@@ -8,7 +8,7 @@
 
 use super::datelines::Datelines;
 use super::layers;
-use super::plan_request::{Wish, datelines};
+use super::plan_request::{PlanRequest, datelines};
 use super::proof::Dependencies;
 use super::routing_choice::{Hop, Refusal};
 use super::search::{Search, spread};
@@ -38,11 +38,11 @@ enum Halves {
 }
 
 impl Valiant {
-    pub(super) fn new(wish: &Wish<'_>, seed: u64) -> Result<Valiant, Refusal> {
-        let (links, npus) = (wish.links, wish.links.npus());
+    pub(super) fn new(request: &PlanRequest<'_>, seed: u64) -> Result<Valiant, Refusal> {
+        let (links, npus) = (request.links, request.links.npus());
         let sent = vec![0; npus as usize];
-        if let Fabric::Stacked(_) = wish.fabric {
-            let lines = datelines(wish, |lines| {
+        if let Fabric::Stacked(_) = request.fabric {
+            let lines = datelines(request, |lines| {
                 let mut all = Dependencies::new(links.len(), lines.classes);
                 let pairs = lines.pairs().into_iter();
                 pairs.for_each(|(a, b)| all.add_route(&lines.hops(links, a, b)));
@@ -54,7 +54,7 @@ impl Valiant {
         }
         let via = intermediate(links);
         let search = Box::new(Search::free(links));
-        let (halves, half) = of_graph(wish, search, &via)?;
+        let (halves, half) = of_graph(request, search, &via)?;
         Ok(Valiant { seed, via, halves, half, sent })
     }
 
@@ -119,14 +119,18 @@ fn intermediate(links: &LinkGraph) -> Vec<u32> {
 }
 
 /// The classes of both halves on a graph.
-fn of_graph(wish: &Wish<'_>, search: Box<Search>, via: &[u32]) -> Result<(Halves, u16), Refusal> {
-    let (links, npus, count) = (wish.links, wish.links.npus(), via.len() as u32);
+fn of_graph(
+    request: &PlanRequest<'_>,
+    search: Box<Search>,
+    via: &[u32],
+) -> Result<(Halves, u16), Refusal> {
+    let (links, npus, count) = (request.links, request.links.npus(), via.len() as u32);
     let first = |pair: u32| search.way(pair / count, via[(pair % count) as usize]);
     let second = |pair: u32| search.way(via[(pair / npus) as usize], pair % npus);
     let assign = |way: &dyn Fn(u32) -> Option<Vec<u32>>| {
         let routes = npus.saturating_mul(count);
         let route = |pair| way(pair).unwrap_or_default();
-        if let Some(found) = layers::assign((routes, links.len()), route, wish.most()) {
+        if let Some(found) = layers::assign((routes, links.len()), route, request.most()) {
             return Ok(found);
         }
         let mut all = Dependencies::new(links.len(), 1);
@@ -134,7 +138,7 @@ fn of_graph(wish: &Wish<'_>, search: Box<Search>, via: &[u32]) -> Result<(Halves
         for pair in 0..routes {
             all.add_route(&route(pair).into_iter().map(hop).collect::<Vec<_>>());
         }
-        wish.overrule(all.check()).map(|()| (Vec::new(), 1))
+        request.overrule(all.check()).map(|()| (Vec::new(), 1))
     };
     let ((to, one), (from, two)) = (assign(&first)?, assign(&second)?);
     Ok((Halves::Graph { search, layers: [to, from] }, one.max(two)))

@@ -15,15 +15,15 @@ struct Heard {
 }
 
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Heard>>);
+struct Recorder(Arc<Mutex<Heard>>);
 
-impl Ear {
+impl Recorder {
     fn with<R>(&self, act: impl FnOnce(&mut Heard) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl NetworkSink for Ear {
+impl NetworkSink for Recorder {
     fn starts(&mut self, now: Time, transfer: &Transfer) {
         self.with(|heard| heard.started.push((now, *transfer)));
     }
@@ -42,8 +42,8 @@ pub(super) fn check<B: Backend>(suite: &Suite<'_, B>) -> Result<(), String> {
     if let Some(stuck) = backend.stalled() {
         return Err(format!("stuck before anything started: {stuck:?}"));
     }
-    let ear = Ear::default();
-    let observed = backend.observe(Box::new(ear.clone()));
+    let recorder = Recorder::default();
+    let observed = backend.observe(Box::new(recorder.clone()));
     let done = drive(&mut backend, suite.transfers, First::Events)?;
     if let Some(stuck) = backend.stalled() {
         return Err(format!("everything was delivered, yet it is stuck: {stuck:?}"));
@@ -54,7 +54,7 @@ pub(super) fn check<B: Backend>(suite: &Suite<'_, B>) -> Result<(), String> {
     if done != run(&mut (suite.make)(), suite.transfers)? {
         return Err("observed, the same transfers gave different deliveries".into());
     }
-    ear.with(|heard| {
+    recorder.with(|heard| {
         if heard.started != suite.transfers {
             return Err(format!("the sink heard of {} starts, not of all", heard.started.len()));
         }
@@ -92,12 +92,12 @@ pub(super) fn links_of<B: Backend>(
     suite: &Suite<'_, B>,
     transfer: Transfer,
 ) -> Result<Vec<LinkEnds>, String> {
-    let (mut backend, ear) = ((suite.make)(), Ear::default());
-    if !backend.observe(Box::new(ear.clone())) {
+    let (mut backend, recorder) = ((suite.make)(), Recorder::default());
+    if !backend.observe(Box::new(recorder.clone())) {
         return Err("links are called alike, but no sink hears of them".into());
     }
     run(&mut backend, &[(Time::ZERO, transfer)])?;
-    Ok(ear.with(|heard| heard.sent.iter().map(|sending| sending.link).collect()))
+    Ok(recorder.with(|heard| heard.sent.iter().map(|sending| sending.link).collect()))
 }
 
 pub(super) fn stuck<B: Backend>(suite: &Suite<'_, B>) -> Result<Stuck, String> {

@@ -5,7 +5,7 @@ mod script;
 pub use script::Script;
 
 use crate::kinds;
-use graph::{Gemm, Held, Lookup, NamedProgram, Node, Op, Problem, ProgramBuilder, Reach};
+use graph::{Gemm, Lookup, MemoryChange, NamedProgram, Node, Op, Problem, ProgramBuilder, Reach};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -223,7 +223,8 @@ impl Program {
                 "unknown node that allocates or frees memory: {node}"
             )));
         }
-        self.builder.hold(node as usize, Held { allocates: Bytes(allocates), frees: Bytes(frees) });
+        self.builder
+            .hold(node as usize, MemoryChange { allocates: Bytes(allocates), frees: Bytes(frees) });
         Ok(())
     }
 

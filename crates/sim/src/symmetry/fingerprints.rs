@@ -9,7 +9,7 @@ use units::Span;
 
 /// View of a script without the peers that it names, and the distinct peers with the bytes sent to
 /// them.
-pub(super) type Sight = (u64, Vec<(To, u64)>);
+pub(super) type ScriptView = (u64, Vec<(To, u64)>);
 
 /// Whether any rank accesses memory outside its NPU.
 pub(super) fn uses_memory(workload: &Workload) -> bool {
@@ -43,7 +43,7 @@ pub(super) fn messages(program: &Program) -> Vec<(i32, u64)> {
 
 /// View of each script: its content without the peers that it names, and the distinct peers with
 /// the bytes sent to them.
-pub(super) fn scripts(plan: &ReadyPlan) -> Vec<Sight> {
+pub(super) fn scripts(plan: &ReadyPlan) -> Vec<ScriptView> {
     let describe = |(script, charges): (&Script, &Vec<Span>)| {
         let mut hash = Hash::default();
         let mut peers: Vec<(To, u64)> = Vec::new();

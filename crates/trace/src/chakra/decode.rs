@@ -8,8 +8,8 @@ use super::notes::Notes;
 use super::problems::Problems;
 use super::schema::{Kind, Raw, Recorded, Schema};
 use graph::{
-    CollectiveKind, Gemm, Held, Kernel, Lookup, Node, Op, Problem, ProgramBuilder, ProgramError,
-    Reach,
+    CollectiveKind, Gemm, Kernel, Lookup, MemoryChange, Node, Op, Problem, ProgramBuilder,
+    ProgramError, Reach,
 };
 use indexmap::IndexMap;
 use units::{Bytes, PS_PER_NS, PS_PER_US, Span};
@@ -366,9 +366,9 @@ fn compute(raw: &Raw) -> Result<Op, BadAttr> {
 
 /// Content of attributes `memory_allocates` and `memory_frees`.
 #[inline]
-pub(crate) fn held(raw: &Raw) -> Result<Held, BadAttr> {
+pub(crate) fn held(raw: &Raw) -> Result<MemoryChange, BadAttr> {
     let bytes = |key| Ok(Bytes(raw.attrs.unsigned(key)?.unwrap_or(0)));
-    Ok(Held { allocates: bytes(Key::MemoryAllocates)?, frees: bytes(Key::MemoryFrees)? })
+    Ok(MemoryChange { allocates: bytes(Key::MemoryAllocates)?, frees: bytes(Key::MemoryFrees)? })
 }
 
 /// Content of attribute `memory_reach`: outside the NPU where it is absent.

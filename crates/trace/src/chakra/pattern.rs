@@ -18,7 +18,7 @@ use super::schema::{Raw, Schema, detect, is_metadata};
 use super::source::{Format, sniff};
 use super::{ReadOptions, SlotName};
 use crate::wire::Cursor;
-use graph::{Held, Node};
+use graph::{MemoryChange, Node};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -271,4 +271,4 @@ fn meaning<'a>(decoder: &mut Decoder, schema: Schema, message: &'a [u8]) -> Opti
     usable.then(|| ((node, held), raw.name, layer, deps, std::mem::take(&mut decoder.notes)))
 }
 
-type Meaning<'a> = ((Node, Held), &'a [u8], Option<Value<'a>>, Vec<u64>, Notes);
+type Meaning<'a> = ((Node, MemoryChange), &'a [u8], Option<Value<'a>>, Vec<u64>, Notes);

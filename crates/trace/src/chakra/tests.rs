@@ -144,7 +144,7 @@ fn program() -> impl Strategy<Value = Program> {
             builder.label(&layer);
             let (allocates, frees) =
                 (Bytes(u64::from(picos % 3)), Bytes(u64::from(picos % 7 / 5) << 40));
-            builder.hold(i, graph::Held { allocates, frees });
+            builder.hold(i, graph::MemoryChange { allocates, frees });
             ids.push(id);
         }
         builder.build().unwrap()

@@ -16,7 +16,7 @@
 //! read them from a trace.
 
 use crate::wire::{put_bytes, put_number, put_varint};
-use graph::{CollectiveKind, Gemm, Held, Kernel, Members, Op, Program, Reach, Workload};
+use graph::{CollectiveKind, Gemm, Kernel, Members, MemoryChange, Op, Program, Reach, Workload};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -137,7 +137,7 @@ fn attributes(
         attrs.push(("duration_picos", Attr::Uint64(node.duration.0)));
     }
     attrs.extend(program.label(i).map(|layer| ("layer", Attr::Text(layer.into()))));
-    let Held { allocates, frees } = program.held(i).unwrap_or_default();
+    let MemoryChange { allocates, frees } = program.held(i).unwrap_or_default();
     let sizes = [("memory_allocates", allocates.0), ("memory_frees", frees.0)];
     attrs.extend(
         sizes.into_iter().filter(|size| size.1 > 0).map(|(name, size)| (name, Attr::Uint64(size))),
