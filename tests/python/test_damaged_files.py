@@ -113,5 +113,5 @@ def test_a_framework_whose_names_are_no_text(tmp_path: Path) -> None:
     text = (ROOT / "frameworks/megatron-lm.yml").read_text(encoding="utf-8")
     path = tmp_path / "f.yml"
     path.write_text(text.replace("name: ", "name: [a] #", 1))
-    with pytest.raises(InputError, match="is not text"):
+    with pytest.raises(InputError, match="is not a name"):
         load_framework(path)

@@ -55,6 +55,14 @@ ALLOWED = {
         "lab/python/armillary_lab/studies/__init__.py",
         "import_module",
     ): "our own studies, from a table",
+    (
+        "lab/peers/record_torchrec.py",
+        "torch.load",
+    ): "files of this repository, with weights_only, in the environment of a peer",
+    (
+        "lab/peers/record_torchrec.py",
+        "torch.distributed.checkpoint",
+    ): "files of this repository, in the environment of a peer",
     ("lab/tests/test_old_names.py", "import_module"): "names of our own files, from a table",
     ("python/armillary/sweep/search.py", "import_module"): "optuna",
     ("python/armillary/sweep/ray_executor.py", "import_module"): "ray",

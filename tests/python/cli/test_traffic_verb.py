@@ -108,7 +108,7 @@ def test_a_file_of_flows_and_a_page(
     code = main([*arguments, "--loads", "20%", "--report", str(page), "--plot", str(plot)])
     shown = capsys.readouterr().out
     assert code == 0
-    assert "npu0 -> npu1 (dimension 1) 4" in shown
+    assert "npu0 -> npu1 (dimension 1) 41.7%" in " ".join(shown.split())
     assert "Busiest links" in page.read_text(encoding="utf-8")
     assert plot.read_text(encoding="utf-8").startswith("<svg")
 

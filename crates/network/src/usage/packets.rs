@@ -128,7 +128,7 @@ pub struct PortUsage {
     pub counts: PortCounts,
 }
 
-/// What happened to the packets of a port.
+/// Counts of a port: packets that it dropped and marked, its queue, and its pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PortCounts {
