@@ -70,7 +70,10 @@ def environment(name: str) -> Path:
     if mark.exists() and mark.read_text(encoding="utf-8") == wanted:
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    make = [sys.executable, "-m", "venv", str(folder)]
+    run = subprocess.run(make, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise NotRunError(last_line(run))
     here = sysconfig.get_path("purelib")
     scheme = {"base": str(folder), "platbase": str(folder)}
     packages = Path(sysconfig.get_path("purelib", vars=scheme))
