@@ -1,4 +1,4 @@
-"""What a record program hands to `run_peers.py`: the peer's version and its answers, as JSON.
+"""File that a record program hands to `run_peers.py`: version and answers of the peer, as JSON.
 
 Here: writing it. Not here: comparing with the record, and the record's date (`run_peers.py`)."""
 

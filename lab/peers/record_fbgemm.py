@@ -1,4 +1,4 @@
-"""What FBGEMM answers on a processor: tables after steps of training with each optimizer that it
+"""Answers of FBGEMM on a processor: tables after steps of training with each optimizer that it
 has there, rows of 8 bits, and lookups that are cut by rows of a table.
 
 Inputs are drawn from seeds and recorded too. Gradients are eighths: their sums are exact."""

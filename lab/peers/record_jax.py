@@ -1,4 +1,4 @@
-"""What JAX answers on processors: which collectives XLA puts into sharded layers of a transformer,
+"""Answers of JAX on processors: which collectives XLA puts into sharded layers of a transformer,
 and what its profiler and compiler write.
 
 Weights are cut as Megatron cuts them: by heads, and the perceptron's first matrix by columns and
@@ -41,7 +41,7 @@ def normed(x: jax.Array, gain: jax.Array) -> jax.Array:
 
 
 def loss(layers: list[dict[str, jax.Array]], x: jax.Array) -> jax.Array:
-    """Of the layers one after the other."""
+    """Loss of the layers, one after the other."""
     for layer in layers:
         q, k, v = jnp.einsum("bsh,hknd->kbsnd", normed(x, layer["first"]), layer["qkv"])
         scores = jax.nn.softmax(jnp.einsum("bsnd,btnd->bnst", q, k))

@@ -1,4 +1,4 @@
-"""What ns-3 answers through `adapters/ns3`: times and losses of the workloads of
+"""Answers of ns-3 through `adapters/ns3`: times and losses of the workloads of
 `tests/python/ns3.py`."""
 
 from __future__ import annotations

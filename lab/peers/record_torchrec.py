@@ -1,4 +1,4 @@
-"""What TorchRec answers: the greatest loads of its plans for random problems at our costs, and the
+"""Answers of TorchRec: the greatest loads of its plans for random problems at our costs, and the
 predictions of its models with the weights of `examples/checkpoints`.
 
 TorchRec enumerates the schemes that we do, with our cost and memory of each shard, and searches

@@ -1,4 +1,4 @@
-"""What transformers answers: the parameters of models that it builds from drawn configurations.
+"""Answers of transformers: the parameters of models that it builds from drawn configurations.
 
 Models are built on the meta device, so that they take no memory."""
 

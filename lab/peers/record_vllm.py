@@ -1,4 +1,4 @@
-"""What vLLM answers: the parameters that a rank of tensor parallelism holds, of models that vLLM
+"""Answers of vLLM: the parameters that a rank of tensor parallelism holds, of models that vLLM
 builds from drawn configurations.
 
 Models are built on the meta device, for processors and without other ranks: a group of ranks is
@@ -69,7 +69,7 @@ def parameters(config: dict[str, Any], ranks: int) -> int:
 
 
 def answers() -> Answers:
-    """Of each type: a configuration, and the parameters of a rank by the number of ranks."""
+    """A configuration of each type, and the parameters of a rank by the number of ranks."""
     found = []
     for kind in KINDS:
         recorded: Any = models.record(kind, random.Random(f"vllm {kind}"))["config"]

@@ -421,7 +421,7 @@ class FlitLink(TypedDict):
     occupancy_max: int
     """Most flits in them at once."""
     classes: list[FlitClass]
-    """By class of virtual channels, where several carried flits."""
+    """Flits of each class of virtual channels, where several carried flits."""
 
 
 class Flits(TypedDict):

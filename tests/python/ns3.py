@@ -141,11 +141,11 @@ class Row:
     packets meet to the picosecond, which would leave their order to the order of events."""
 
     latencies: tuple[int, ...]
-    """Of its links, nanoseconds."""
+    """Latencies of the links, nanoseconds."""
     ack_every: int
 
     def us(self, network: str) -> float:
-        """Its step time."""
+        """Step time of the run."""
         links = [
             f"  - {{between: [npu{at}, npu{at + 1}], bandwidth: 40 Gb/s, latency: {latency} ns}}"
             for at, latency in enumerate(self.latencies)

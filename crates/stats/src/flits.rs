@@ -53,7 +53,7 @@ pub struct FlitLink {
     /// All its flits.
     #[serde(flatten)]
     pub channel: FlitChannel,
-    /// By class of virtual channels, where several carried flits.
+    /// Flits of each class of virtual channels, where several carried flits.
     pub classes: Vec<FlitClass>,
 }
 

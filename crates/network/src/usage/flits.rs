@@ -68,7 +68,7 @@ pub struct FlitLinkUsage {
     pub busy: Span,
     /// All of it.
     pub whole: ChannelUsage,
-    /// By class of virtual channels, with the class, where several carried flits.
+    /// Flits of each class of virtual channels, with the class, where several carried flits.
     pub classes: Vec<(u16, ChannelUsage)>,
 }
 
