@@ -153,6 +153,20 @@ def _huggingface() -> list[Files]:
     return [{"config.json": json.dumps(config, indent=1).encode()} for config in configs]
 
 
+def _captured(folder: Path, files: Files) -> object:
+    from armillary.capture import parameters
+
+    return parameters(folder / next(iter(files)))
+
+
+def _small_huggingface() -> list[Files]:
+    """Small models, which are built in a moment."""
+    small = run_path(str(ROOT / "tests/python/capture/small_models.py"))
+    kinds = ("llama", "gemma3_text", "deepseek_v3", "t5")
+    configs = [{"model_type": kind, **small["SMALL"][kind]} for kind in kinds]
+    return [{"config.json": json.dumps(config, indent=1).encode()} for config in configs]
+
+
 @cache
 def _report() -> bytes:
     workload = arm.workload.build("resnet-50", dp=2)
@@ -336,6 +350,7 @@ TARGETS = (
     Target("workload_json", lambda: [_written()], _workload, ".et"),
     Target("model", _models, _build),
     Target("huggingface", _huggingface, _build),
+    Target("capture", _small_huggingface, _captured),
     Target("report", lambda: [{"report.json": _report()}], _read_report),
     Target("study", _studies, _study),
     Target("journal", lambda: [_journal()], _resume, "study.yml"),

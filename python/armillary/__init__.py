@@ -22,6 +22,7 @@ from .errors import ArmillaryError, InputError, Problem, StalledError
 if TYPE_CHECKING:
     from . import platform, workload
     from .api import collective, compare, ladder, simulate
+    from .capture import capture
     from .design import design
     from .network import Network
     from .plan import plan
@@ -35,6 +36,7 @@ __version__ = _version()
 _moved.serve()
 
 _HOMES = {
+    "capture": "capture",
     "collective": "api",
     "compare": "api",
     "design": "design.run",
@@ -66,6 +68,7 @@ __all__ = [
     "Sweep",
     "Workload",
     "__version__",
+    "capture",
     "collective",
     "compare",
     "design",

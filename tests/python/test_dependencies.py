@@ -37,9 +37,10 @@ def imported() -> set[str]:
 
 
 def test_the_simulator_needs_what_it_imports_and_no_more() -> None:
-    """polars is an extra, as are optuna and ray, which their files load by name."""
-    extras = {"polars", "optuna", "ray"}
-    assert imported() == modules(PROJECT["dependencies"]) | {"polars"}
+    """polars, torch and transformers are extras, as are optuna and ray, which their files load by
+    name."""
+    extras = {"polars", "torch", "transformers", "optuna", "ray"}
+    assert imported() == modules(PROJECT["dependencies"]) | extras - {"optuna", "ray"}
     assert not modules(PROJECT["dependencies"]) & extras
     optional = [each for some in PROJECT["optional-dependencies"].values() for each in some]
     assert extras <= modules(optional)

@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
         "sizes",
         "units",
     },
+    "capture": {"documents", "errors", "model", "units"},
     "calibrate": {"_core", "_late", "documents", "errors", "nccl", "platform", "units"},
     "network": {"_core", "errors", "platform", "units"},
     "traffic": {"_core", "_late", "backends", "documents", "errors", "platform", "units"},
@@ -217,6 +218,7 @@ ALLOWED: dict[str, set[str]] = {
         "_late",
         "_moved",
         "api",
+        "capture",
         "design",
         "errors",
         "network",
@@ -239,7 +241,8 @@ LIBRARIES: dict[str, set[str]] = {
     "numpy": {"calibrate", "design", "estimate", "plan"},
     "scipy": set(),
     "msgspec": {"calibrate", "kept_runs", "report", "workload", "sweep"},
-    "torch": set(),
+    "torch": {"capture"},
+    "transformers": {"capture"},
     "triton": set(),
 }
 """Library -> rooms that may import it."""

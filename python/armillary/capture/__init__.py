@@ -1,0 +1,100 @@
+"""Models captured from PyTorch: parameters, operations, bytes and saved tensors of a training step.
+
+    import armillary as arm
+
+    captured = arm.capture(module, {"x": torch.empty(4, 128)})
+    captured.parameters.total, captured.flops, captured.saved
+
+Needs PyTorch, and `transformers` for configurations of Hugging Face: `pip install
+'armillary[capture]'`. No weights are read, nothing is downloaded, and no tensor has data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import documents
+from ..errors import InputError, Problem
+
+if TYPE_CHECKING:
+    import torch
+
+    from .parameter_counts import Parameters
+    from .result import Capture
+
+__all__ = ["capture", "parameters"]
+
+
+def capture(
+    model: torch.nn.Module | str | os.PathLike[str],
+    inputs: Mapping[str, Any] | Sequence[Any] | torch.Tensor | None = None,
+    *,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    batch: int = 1,
+    sequence: int = 4096,
+    name: str = "",
+) -> Capture:
+    """One training step of `model`, recorded without data on one device.
+
+    `model` is a module with its `inputs` (tensors of any device, by name or in order; values are
+    not used), or a Hugging Face `config.json`, whose class of `transformers` gets `batch` samples
+    of `sequence` tokens. `loss` makes one number of a module's result; without it the backward pass
+    begins at the result's `loss`, or at all results. Modules of a list that are alike are run once.
+    Raises `InputError` where the model is not known, needs code that comes with it, or stops on
+    tensors without data."""
+    _check_torch()
+    import torch
+
+    from . import run
+
+    if isinstance(model, torch.nn.Module):
+        if inputs is None:
+            said = "a module needs its inputs"
+            raise InputError([Problem("", "inputs", said, "tensors by name or in order")])
+        return run.record(model, inputs, loss, name or type(model).__name__)
+    from . import hugging_face
+
+    for key, value in (("batch", batch), ("sequence", sequence)):
+        if not 1 <= value <= _MOST:
+            raise InputError([Problem("", key, f"invalid count: {value}", f"1 to {_MOST:,}")])
+    values, file = _read(model)
+    module = hugging_face.build(values, file)
+    given, usual = hugging_face.inputs(module, batch, sequence, file)
+    part = hugging_face.text_part(module)
+    return run.record(module, given, loss or usual, name or file, part)
+
+
+def parameters(config: str | os.PathLike[str]) -> Parameters:
+    """Parameters of a Hugging Face `config.json`, counted on the class of `transformers`, without a
+    step. Raises `InputError` where the model is not known or needs code that comes with it."""
+    _check_torch()
+    from . import hugging_face
+    from .parameter_counts import Parameters
+
+    return Parameters.of(hugging_face.build(*_read(config)))
+
+
+_MOST = 2**24
+"""Samples, or tokens of a sample."""
+
+
+def _check_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        said = "needs PyTorch, which is not installed"
+        help_ = "pip install 'armillary[capture]'"
+        raise InputError([Problem("", "capture", said, help_)]) from None
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
+    """The values of a configuration, and its file."""
+    found = Path(path)
+    file = str(found / "config.json" if found.is_dir() else found)
+    text = documents.read_text(file, "a configuration")
+    values = documents.parse_json(text, file, "a JSON object", finite=False)
+    if not isinstance(values, dict):
+        raise InputError([Problem(file, "", "is no JSON object", "a Hugging Face config.json")])
+    return values, file

@@ -1,0 +1,192 @@
+"""Fused kernels: attention, scans and convolutions that run as one kernel on accelerators.
+
+Here: operations and bytes of each, and how one stands in for PyTorch's reference code in a capture.
+Not here: where calls of the reference code are caught (`catching.py`).
+
+- Attention computes a score for each pair of a query and a key that it may see: 2 (key width +
+  value width) operations forward. Backward it computes the scores again: 2 (3 key width + 2 value
+  width). It keeps its inputs, its result, and 4 bytes for each query and head. (Dao et al. 2022,
+  arXiv:2205.14135)
+- A scan in chunks of c tokens keeps its inputs. Backward it computes what it needs again, and each
+  product of the forward pass has two gradients.
+- The gated delta rule and Kimi's form of it multiply in each chunk and head: keys with keys, and
+  queries with keys (c x c x k each), the triangular system's solution with values and keys (half of
+  c x c x (v + k)), the state with keys and with queries, keys with new values (c x k x v each), and
+  scores with new values (c x c x v). (Yang et al. 2024, arXiv:2412.06464, section 3.3)
+- Mamba 2 multiplies in each chunk: B with C for each group (c x c x n), and for each head scores
+  with values (c x c x p), B with values and C with the state (c x n x p each). (Dao and Gu 2024,
+  arXiv:2405.21060, section 6)
+- Mamba 1 takes 9 operations for each token, channel and state. (Gu and Dao 2023, arXiv:2312.00752,
+  and its `selective_scan_fn`)
+- A causal convolution takes 2 operations for each element and tap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from .records import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Keys that a query sees."""
+
+    causal: bool = True
+    window: int = 0
+    """Tokens that it sees up to itself; 0 for all."""
+    chunked: bool = False
+    """The window is a chunk: a query sees its own chunk only."""
+    most: int = 0
+    """Keys that an indexer chooses for each query; 0 for all."""
+
+    def pairs(self, queries: int, keys: int) -> int:
+        """Pairs of a query and a key that are seen. A causal mask hides half of a square (the
+        diagonal counts half)."""
+        if self.most and self.most < keys:
+            return queries * self.most
+        if not self.causal:
+            return queries * (min(2 * self.window, keys) if self.window else keys)
+        if self.window and self.window < keys:
+            if self.chunked:
+                whole, rest = divmod(queries, self.window)
+                return (whole * self.window**2 + rest**2) // 2
+            return queries * self.window - self.window**2 // 2
+        return queries * (2 * keys - queries) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class FusedKernel:
+    """One fused kernel with its sizes."""
+
+    name: str
+    kind: Kind
+    flops: int
+    flops_backward: int
+    outputs: tuple[tuple[tuple[int, ...], torch.dtype], ...]
+    """Shapes and formats of its results."""
+    kept: tuple[tuple[tuple[int, ...], torch.dtype], ...] = ()
+    """Tensors that it keeps for the backward pass next to its inputs."""
+    keeps_result: bool = False
+
+
+class Log(Protocol):
+    """A log of operations."""
+
+    def add(
+        self,
+        name: str,
+        kind: Kind,
+        flops: int,
+        reads: Sequence[torch.Tensor],
+        writes: Sequence[torch.Tensor],
+    ) -> None:
+        """Adds one operation."""
+
+
+class _Stand(torch.autograd.Function):
+    """A kernel that computes nothing: results and gradients have the right shapes."""
+
+    @staticmethod
+    def forward(ctx: Any, kernel: FusedKernel, log: Log, *tensors: torch.Tensor) -> Any:
+        like = tensors[0]
+        made = [like.new_empty(shape, dtype=dtype) for shape, dtype in kernel.outputs]
+        kept = [like.new_empty(shape, dtype=dtype) for shape, dtype in kernel.kept]
+        log.add(kernel.name, kernel.kind, kernel.flops, tensors, [*made, *kept])
+        ctx.kernel, ctx.log, ctx.inputs = kernel, log, len(tensors)
+        ctx.save_for_backward(*tensors, *kept, *(made if kernel.keeps_result else ()))
+        return tuple(made)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        saved: tuple[torch.Tensor, ...] = ctx.saved_tensors
+        inputs = saved[: ctx.inputs]
+        wanted = ctx.needs_input_grad[2:]
+        made = [
+            torch.empty_like(tensor) if needed else None
+            for tensor, needed in zip(inputs, wanted, strict=True)
+        ]
+        kernel: FusedKernel = ctx.kernel
+        given = [gradient for gradient in gradients if gradient is not None]
+        written = [tensor for tensor in made if tensor is not None]
+        ctx.log.add(
+            f"{kernel.name}.backward", kernel.kind, kernel.flops_backward, [*saved, *given], written
+        )
+        return (None, None, *made)
+
+
+def run(kernel: FusedKernel, log: Log, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Puts a kernel into the capture in place of the code that it stands for."""
+    result: tuple[torch.Tensor, ...] = _Stand.apply(kernel, log, *tensors)
+    return result
+
+
+def attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Mask
+) -> FusedKernel:
+    """Attention of tensors of batch x heads x tokens x width. Keys and values may have fewer
+    heads."""
+    *lead, queries, key_width = query.shape
+    value_width = value.shape[-1]
+    heads = 1
+    for size in lead:
+        heads *= size
+    pairs = heads * mask.pairs(queries, key.shape[-2])
+    return FusedKernel(
+        "attention",
+        "attention",
+        2 * pairs * (key_width + value_width),
+        2 * pairs * (3 * key_width + 2 * value_width),
+        (((*lead, queries, value_width), query.dtype),),
+        (((*lead, queries), torch.float32),),
+        keeps_result=True,
+    )
+
+
+def delta_rule(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, chunk: int
+) -> FusedKernel:
+    """The gated delta rule of tensors of batch x tokens x heads x width."""
+    batch, tokens, heads, v = value.shape
+    k = key.shape[-1]
+    chunks = -(-tokens // chunk)
+    inside = chunk * chunk * (2 * k + v) + chunk * chunk * (v + k) // 2
+    each = 2 * inside + 2 * 3 * chunk * k * v
+    flops = batch * heads * chunks * each
+    return FusedKernel("delta_rule", "scan", flops, 3 * flops, ((tuple(value.shape), query.dtype),))
+
+
+def mamba2(values: torch.Tensor, states: torch.Tensor, chunk: int) -> FusedKernel:
+    """Mamba 2's scan: values of batch x tokens x heads x p, B and C of batch x tokens x groups x
+    n."""
+    batch, tokens, heads, p = values.shape
+    groups, n = states.shape[-2:]
+    chunks = -(-tokens // chunk)
+    each = groups * chunk * chunk * n + heads * (chunk * chunk * p + 2 * chunk * n * p)
+    flops = 2 * batch * chunks * each
+    return FusedKernel("mamba2", "scan", flops, 3 * flops, ((tuple(values.shape), values.dtype),))
+
+
+def mamba1(values: torch.Tensor, decay: torch.Tensor) -> FusedKernel:
+    """Mamba 1's scan: values of batch x channels x tokens, a decay of channels x states."""
+    flops = 9 * values.numel() * decay.shape[-1]
+    return FusedKernel("mamba1", "scan", flops, 3 * flops, ((tuple(values.shape), values.dtype),))
+
+
+def convolution(values: torch.Tensor, weight: torch.Tensor) -> FusedKernel:
+    """A causal convolution of each channel with its own taps."""
+    flops = 2 * values.numel() * weight.shape[-1]
+    return FusedKernel(
+        "causal_convolution",
+        "convolution",
+        flops,
+        2 * flops,
+        ((tuple(values.shape), values.dtype),),
+    )
+
+
+Call = Callable[..., Any]
+"""A function of reference code, or what stands for it."""

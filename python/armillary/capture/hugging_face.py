@@ -1,0 +1,208 @@
+"""The module that a Hugging Face configuration describes, without weights.
+
+Here: which class of `transformers` it is, and what is refused. Nothing is downloaded, and no code
+that a configuration names runs (`auto_map`)."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from ..errors import InputError, Problem
+from ..model.huggingface_names import SAME
+from . import catching
+
+WAY_OUT = "capture the module in Python (armillary.capture)"
+"""Advice where a configuration cannot be read as a model of transformers."""
+
+_PARTS = ("text_config", "llm_config", "vision_config", "audio_config")
+
+
+def build(values: Mapping[str, Any], file: str) -> torch.nn.Module:
+    """The model of a configuration, with parameters that hold no numbers, in 16 bits. Raises
+    `InputError` where its class is not one of `transformers`."""
+    transformers = _library(file)
+    from transformers.initialization import no_init_weights
+
+    config = _config(transformers, values, file)
+    model = _class(transformers, config, values, file)
+    catching.register()
+    options: dict[str, Any] = {"attn_implementation": catching.NAME, "dtype": torch.bfloat16}
+    if _has_experts(model):
+        options["experts_implementation"] = "grouped_mm"
+    with warnings.catch_warnings(), no_init_weights():
+        warnings.simplefilter("ignore")
+        try:
+            with torch.device("meta"):
+                made = model._from_config(config, **options)
+        except Exception as error:
+            said = f"{model.__name__} cannot be built of it: {_line(error)}"
+            raise InputError([Problem(file, "", said, "a configuration of this class")]) from None
+    made.tie_weights()
+    made.train()
+    return made  # type: ignore[no-any-return]
+
+
+def inputs(
+    model: torch.nn.Module, batch: int, sequence: int, file: str
+) -> tuple[dict[str, Any], Callable[[Any], torch.Tensor] | None]:
+    """Inputs of a model of `transformers` without data, and its loss: cross entropy over the
+    vocabulary where it predicts tokens. Raises `InputError` where it takes neither tokens nor
+    images."""
+    config: Any = model.config
+    main = getattr(model, "main_input_name", "input_ids")
+    tokens = torch.zeros((batch, sequence), dtype=torch.long, device="meta")
+    if main == "input_ids":
+        given: dict[str, Any] = {"input_ids": tokens}
+        if getattr(config, "is_encoder_decoder", False):
+            given["decoder_input_ids"] = tokens
+        if getattr(config.get_text_config(), "use_cache", None) is not None:
+            given["use_cache"] = False
+        return given, lambda result: _cross_entropy(result, tokens)
+    size = getattr(config, "image_size", None)
+    if main == "pixel_values" and size:
+        height, width = (size, size) if isinstance(size, int) else size
+        shape = (batch, getattr(config, "num_channels", 3), height, width)
+        return {main: torch.empty(shape, dtype=torch.bfloat16, device="meta")}, None
+    said = f"{type(model).__name__} takes {main}, whose shape its configuration does not say"
+    raise InputError([Problem(file, "", said, f"{WAY_OUT} with its inputs")])
+
+
+def text_part(model: torch.nn.Module) -> str:
+    """The module inside of a model that predicts tokens by itself, next to its towers; empty where
+    only the whole model does."""
+    inner = getattr(model, "language_model", None)
+    return "language_model" if type(inner).__name__.endswith("ForCausalLM") else ""
+
+
+def _cross_entropy(result: Any, tokens: torch.Tensor) -> torch.Tensor:
+    """In 32 bits, as the models of `transformers` compute it."""
+    logits = result["logits"].float()
+    return functional.cross_entropy(logits.flatten(0, -2), tokens.flatten())
+
+
+def _has_experts(model: Any) -> bool:
+    """Whether a class takes an implementation of experts."""
+    return bool(getattr(model, "_can_set_experts_implementation", lambda: False)())
+
+
+def _library(file: str) -> Any:
+    try:
+        import transformers
+    except ImportError:
+        said = "needs the package transformers, which is not installed"
+        help_ = "pip install 'armillary[capture]'"
+        raise InputError([Problem(file, "", said, help_)]) from None
+    transformers.logging.set_verbosity_error()
+    return transformers
+
+
+def _config(transformers: Any, values: Mapping[str, Any], file: str) -> Any:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    for place in ("", *_PARTS):
+        part = values.get(place) if place else values
+        if isinstance(part, Mapping) and part.get("auto_map"):
+            said = "names code that comes with the model. Such code is never run"
+            where = f"{place}.auto_map" if place else "auto_map"
+            help_ = f"no such key where a class of transformers is the same; else {WAY_OUT}"
+            raise InputError([Problem(file, where, said, help_)])
+    _check_sizes(values, file)
+    given = str(values.get("model_type", ""))
+    kind = given if given in CONFIG_MAPPING else SAME.get(given, "")
+    if kind not in CONFIG_MAPPING:
+        said = f"{given!r} is no model of transformers {transformers.__version__}"
+        near = difflib.get_close_matches(given, list(CONFIG_MAPPING), n=3, cutoff=0.6)
+        raise InputError([Problem(file, "model_type", said, "; or ".join([*near, WAY_OUT]))])
+    rest = {key: value for key, value in _plain(values).items() if key != "model_type"}
+    try:
+        return CONFIG_MAPPING[kind](**rest)
+    except Exception as error:
+        said = f"{CONFIG_MAPPING[kind].__name__} refuses it: {_line(error)}"
+        raise InputError([Problem(file, "", said, "a configuration of this class")]) from None
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration without keys that choose an implementation, which may be code from elsewhere,
+    or a quantization."""
+    return {
+        key: _plain(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if not key.startswith("_") and not key.endswith(_CHOICES)
+    }
+
+
+_CHOICES = (
+    "attn_implementation",
+    "experts_implementation",
+    "kernels",
+    "kernel_config",
+    "quantization_config",
+)
+"""Ends of keys that choose an implementation or a quantization."""
+
+
+def _check_sizes(values: Mapping[str, Any], file: str) -> None:
+    """Refuses sizes that no model has, as building one would take too long."""
+    problems = []
+    for place, value in _numbers(values, ""):
+        most = next((most for end, most in _MOST if place.endswith(end)), _LARGEST)
+        if abs(value) > most:
+            problems.append(Problem(file, place, f"{value:,} is too large", f"up to {most:,}"))
+    if problems:
+        raise InputError(problems)
+
+
+def _numbers(values: object, place: str) -> Iterator[tuple[str, int | float]]:
+    """Numbers of a configuration, and where they are."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            yield from _numbers(value, f"{place}.{key}".lstrip("."))
+    elif isinstance(values, list):
+        for at, value in enumerate(values):
+            yield from _numbers(value, f"{place}[{at}]")
+    elif isinstance(values, int | float) and not isinstance(values, bool):
+        yield place, values
+
+
+_LARGEST = 2**40
+_MOST = (
+    ("layers", 4096),
+    ("n_layer", 4096),
+    ("depth", 4096),
+    ("blocks", 4096),
+    ("experts", 2**16),
+    ("modules", 4096),
+)
+"""Largest numbers of keys with these ends."""
+
+
+def _class(transformers: Any, config: Any, values: Mapping[str, Any], file: str) -> Any:
+    """The class that a configuration names, or that predicts tokens."""
+    from transformers.models.auto import modeling_auto as auto
+
+    named = values.get("architectures")
+    for name in named if isinstance(named, list) else ():
+        found = getattr(transformers, str(name), None)
+        if found is not None and getattr(found, "config_class", None) is type(config):
+            return found
+    for mapping in (
+        auto.MODEL_FOR_CAUSAL_LM_MAPPING,
+        auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+        auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+        auto.MODEL_FOR_MASKED_LM_MAPPING,
+        auto.MODEL_MAPPING,
+    ):
+        if type(config) in mapping:
+            return mapping[type(config)]
+    said = f"no model of transformers has a {type(config).__name__}"
+    raise InputError([Problem(file, "architectures", said, "a class of transformers")])
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,73 @@
+"""Parameters of a module, and which part of the model has them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .tensors import dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One tensor of weights."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    trained: bool
+    """Whether it has a gradient."""
+
+    @property
+    def count(self) -> int:
+        """Number of its elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """All parameters of a module. Tensors that modules share count once."""
+
+    tensors: tuple[Parameter, ...]
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> Parameters:
+        """Those of a module."""
+        return cls(
+            tuple(
+                Parameter(name, tuple(each.shape), dtype(each), each.requires_grad)
+                for name, each in module.named_parameters()
+            )
+        )
+
+    @property
+    def total(self) -> int:
+        """Number of all of them."""
+        return sum(each.count for each in self.tensors)
+
+    @property
+    def text(self) -> int:
+        """Number of those of the language model: all but those of towers for images and sound, and
+        of what joins them to it."""
+        return self.total - sum(self.towers.values())
+
+    @property
+    def towers(self) -> dict[str, int]:
+        """Numbers of those of other parts than the language model, by the name of the part; empty
+        for a model of text alone."""
+        paths = [each.name.split(".") for each in self.tensors]
+        if not any("language_model" in path for path in paths):
+            return {}
+        found: Counter[str] = Counter()
+        for path, each in zip(paths, self.tensors, strict=True):
+            if "language_model" not in path and path[0] != "lm_head":
+                found[next(part for part in path if part != "model")] += each.count
+        return dict(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {"total": self.total, "text": self.text, "towers": self.towers}

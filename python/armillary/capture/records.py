@@ -1,0 +1,92 @@
+"""Parts of a capture: operations with the tensors that they read and write, saved tensors,
+repeated blocks.
+
+Data only. Not here: how they are recorded (`recorder.py`), what they add up to (`result.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "matmul", "grouped_matmul", "convolution", "attention", "scan", "gather", "elementwise"
+]
+"""Kinds of operations. `gather` reads or writes rows of a tensor that an index names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One tensor that an operation reads or writes."""
+
+    memory: int
+    """Number of the memory that it lies in. Views of one tensor have the same."""
+    shape: tuple[int, ...]
+    dtype: str
+    """Name of its format, as PyTorch spells it: `bfloat16`."""
+    bytes: int
+    """Bytes of its elements. Elements that a broadcast repeats count once."""
+    parameter: str = ""
+    """Name of the parameter that it is, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`batch` matrix products of (`m` x `k`) and (`k` x `n`)."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One kernel of a training step."""
+
+    name: str
+    """PyTorch's name without its namespace: `mm`. For a fused rule the rule's name."""
+    kind: Kind
+    module: str
+    """Path of the module that runs it forward, from the captured module; empty for itself."""
+    backward: bool
+    flops: int
+    """Operations of matrix products, convolutions, attention and scans; 0 for other kinds."""
+    bytes: int
+    """Bytes that it reads and writes."""
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+    product: Product | None = None
+    """Sizes of a matrix product, or of one expert's where it is grouped."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensor:
+    """A tensor that autograd keeps from the forward pass for the backward pass."""
+
+    memory: int
+    module: str
+    """Path of the module that saved it first."""
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    """Bytes of the memory that it keeps alive, which may be more than its own elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Modules that do the same, recorded once; or what is outside of all of them."""
+
+    modules: tuple[str, ...]
+    """Paths of the modules in the order of their calls; empty for what is outside."""
+    operations: tuple[Operation, ...]
+    saved: tuple[SavedTensor, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of modules like it; 1 for what is outside."""
+        return max(len(self.modules), 1)

@@ -1,0 +1,156 @@
+"""Runs each kind of repeated module once.
+
+Here: which modules of a list are alike, and what stands for those that are. Two modules are alike
+where their classes, parameters, settings and inputs are. Settings that hold one value for each
+layer (`layer_types`) count with the value of the layer. The number of a layer does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils import _pytree as trees
+
+Begins = Callable[[str], None]
+"""Called with the path of a module that is about to run."""
+
+
+class Repeats:
+    """The lists of modules in a module, and which of their members were run."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.alike: dict[str, list[str]] = {}
+        """Paths of modules that do the same, by the path of the one that ran."""
+        self._members = dict(_members(module))
+        self._ran: dict[object, tuple[str, Any]] = {}
+
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """Lets modules that are like one that ran before return what fits, without running."""
+        before = {path: member.forward for path, (member, _) in self._members.items()}
+        for path, (member, at) in self._members.items():
+            member.forward = self._run_once(path, member, at, before[path])
+        try:
+            yield
+        finally:
+            for member, _ in self._members.values():
+                del member.forward
+
+    def _run_once(
+        self, path: str, member: torch.nn.Module, at: tuple[int, int], forward: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        settings = _settings(member, *at)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            key = settings, _shapes((args, kwargs))
+            if key in self._ran:
+                first, result = self._ran[key]
+                given = _passed(args, kwargs, result)
+                if given is not None:
+                    self.alike[first].append(path)
+                    return given
+            result = forward(*args, **kwargs)
+            self._ran.setdefault(key, (path, result))
+            self.alike.setdefault(path, [path])
+            return result
+
+        return run
+
+
+def _members(
+    module: torch.nn.Module,
+) -> Iterator[tuple[str, tuple[torch.nn.Module, tuple[int, int]]]]:
+    """Members of lists that hold several modules of one class, but not those inside of another
+    such list, with their place and the length of the list."""
+    inside: list[str] = []
+    for path, found in module.named_modules():
+        if not isinstance(found, torch.nn.ModuleList | torch.nn.Sequential) or len(found) < 2:
+            continue
+        if any(not outer or path.startswith(f"{outer}.") for outer in inside):
+            continue
+        classes = [type(each) for each in found]
+        if len(set(classes)) == len(classes) or next(found[0].parameters(), None) is None:
+            continue
+        inside.append(path)
+        for at, member in enumerate(found):
+            yield f"{path}.{at}" if path else str(at), (member, (at, len(found)))
+
+
+_NUMBERS = {"layer_idx", "layer_id", "layer_number", "idx", "index"}
+"""Attributes that number a layer."""
+
+
+def _settings(module: torch.nn.Module, at: int, length: int) -> object:
+    """Class, parameters and settings of a module and all inside it."""
+    parts = []
+    for path, inner in module.named_modules():
+        plain = sorted(
+            (name, value)
+            for name, value in vars(inner).items()
+            if isinstance(value, bool | int | float | str | None) and name not in _NUMBERS
+        )
+        parts.append((path, type(inner).__qualname__, tuple(plain)))
+    shapes = [
+        (name, tuple(each.shape), str(each.dtype), each.requires_grad)
+        for name, each in module.named_parameters()
+    ]
+    return tuple(parts), tuple(shapes), _of_layer(module, at, length)
+
+
+def _of_layer(module: torch.nn.Module, at: int, length: int) -> object:
+    """Settings that a configuration has for this layer alone."""
+    configs = {id(each.config): each.config for each in module.modules() if hasattr(each, "config")}
+    found = []
+    for config in configs.values():
+        for name, value in sorted(vars(config).items()):
+            if not isinstance(value, list | tuple):
+                continue
+            if _are_numbers(value):
+                found.append((name, str(at in value)))
+            elif len(value) == length:
+                found.append((name, repr(value[at])))
+    return tuple(found)
+
+
+def _are_numbers(values: Sequence[object]) -> bool:
+    """Whether a list holds numbers of layers, in their order."""
+    numbers = [each for each in values if isinstance(each, int) and not isinstance(each, bool)]
+    return len(numbers) == len(values) > 1 and numbers == sorted(set(numbers))
+
+
+def _shapes(values: Any) -> object:
+    """Shapes and formats of tensors, and plain values, without numbers of layers."""
+    leaves, spec = trees.tree_flatten(values)
+    shown = [
+        (
+            tuple(each.shape),
+            str(each.dtype),
+            each.requires_grad,
+            repr(getattr(each, "_armillary_mask", "")),
+        )
+        if isinstance(each, torch.Tensor)
+        else each
+        if isinstance(each, bool | int | float | str | None)
+        else id(each)
+        for each in leaves
+    ]
+    return tuple(shown), str(spec)
+
+
+def _passed(args: Any, kwargs: Any, result: Any) -> Any:
+    """The result of a module that stands in the place of one that returned `result`: its first
+    input in place of the first result. None where their shapes differ."""
+    given = next(
+        (each for each in trees.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)), None
+    )
+    first = result[0] if isinstance(result, tuple | list) and result else result
+    if not (isinstance(first, torch.Tensor) and given is not None):
+        return None
+    if first.shape != given.shape or first.dtype != given.dtype:
+        return None
+    if isinstance(result, torch.Tensor):
+        return given
+    rest = [each.detach() if isinstance(each, torch.Tensor) else each for each in result[1:]]
+    return type(result)([given, *rest])

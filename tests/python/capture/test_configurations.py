@@ -1,0 +1,70 @@
+"""Configurations of current models, whole."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from armillary import capture
+from armillary.capture import parameters
+
+SHAPES = ROOT / "tests/python/data/hugging_face"
+with (SHAPES / "counts.csv").open(encoding="utf-8") as counts:
+    TEXT = {row["model"]: int(row["text_parameters"]) for row in csv.DictReader(counts)}
+
+
+@pytest.mark.parametrize("model", TEXT)
+def test_text_parameters_are_exact(model: str) -> None:
+    assert parameters(SHAPES / f"{model}.json").text == TEXT[model]
+
+
+def test_towers_count_apart() -> None:
+    found = parameters(SHAPES / "gemma-3-27b.json")
+    assert found.towers == {"vision_tower": 432104384, "multi_modal_projector": 6194304}
+    assert found.total == TEXT["gemma-3-27b"] + 438298688
+
+
+@pytest.mark.parametrize(
+    ("model", "kinds"),
+    [
+        ("nemotron-h-8b", [24, 24, 4]),
+        ("gemma-3-27b", [52, 10]),
+        ("llama-4-scout", [36, 12]),
+        ("qwen3-next-80b", [36, 12]),
+        ("deepseek-v3.2", [3, 58]),
+    ],
+)
+def test_each_kind_of_layer_is_captured_once(model: str, kinds: list[int]) -> None:
+    found = capture(SHAPES / f"{model}.json", sequence=128)
+    assert [block.count for block in found.blocks] == kinds
+
+
+def test_a_token_of_llama_4_visits_its_experts_only() -> None:
+    tokens, hidden, inner, layers = 128, 5120, 8192, 48
+    found = capture(SHAPES / "llama-4-scout.json", sequence=tokens)
+    experts = sum(
+        block.count * each.flops
+        for block in found.blocks
+        for each in block.operations
+        if each.kind == "grouped_matmul" and not each.backward
+    )
+    assert experts == layers * 2 * tokens * 3 * hidden * inner
+
+
+def test_a_window_hides_what_is_far(tmp_path: Path) -> None:
+    found = capture(SHAPES / "gemma-3-27b.json", sequence=4096)
+    attention = [
+        next(each.flops for each in block.operations if each.name == "attention")
+        for block in found.blocks
+    ]
+    heads, width, tokens, window = 32, 128, 4096, 1024
+    assert attention == [
+        2 * heads * (tokens * window - window**2 // 2) * 2 * width,
+        2 * heads * (tokens * tokens // 2) * 2 * width,
+    ]
