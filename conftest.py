@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import copied_workers
 import hypothesis
 import pytest
 from command_copies import Copies, copies
@@ -45,6 +46,12 @@ def commands() -> Iterator[Copies]:
     """A process that has loaded the command line. Each command is a copy of it."""
     with copies() as made:
         yield made
+
+
+@pytest.fixture
+def workers_in_copies(commands: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of sweeps of this process are copies of the process of `commands`."""
+    copied_workers.use(commands, monkeypatch)
 
 
 # What `armillary train` loads. The second one is what a backward pass loads.

@@ -15,6 +15,7 @@ import importlib.util
 import io
 import json
 import os
+import pkgutil
 import resource
 import select
 import signal
@@ -111,7 +112,7 @@ class Copies:
             os.close(end)
         to.sendall(json.dumps(job).encode() + b"\n")
         command = Command(to, readers)
-        self._commands = [each for each in self._commands if each.poll() is None] + [command]
+        self._commands.append(command)
         return command
 
     def end(self) -> None:
@@ -156,7 +157,9 @@ class Command:
     def send_signal(self, number: signal.Signals) -> None:
         """Sends a signal to the command, if it runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may have ended since: who started it knows first.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
 
 class _Reader(threading.Thread):
@@ -206,12 +209,28 @@ def _load(modules: Sequence[str]) -> None:
             app.application([verb], {verb})
         # What typer loads when it reads arguments.
         app.main(["run", "--help"])
-    for name in ("api", "explain", "report.words", "report.terminal", "result", "workload"):
-        importlib.import_module(f"armillary.{name}")
+    import armillary
+
+    for found in pkgutil.walk_packages(armillary.__path__, "armillary."):
+        # NumPy, which starts threads, is loaded by calibrations.
+        if not found.name.startswith("armillary.calibrate.") and found.name[-8:] != "__main__":
+            importlib.import_module(found.name)
+    _simulate()
     for name in modules:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+
+
+def _simulate() -> None:
+    """A small run, for what a first run loads: code, and presets that a platform may be like."""
+    import armillary as arm
+
+    settings = {"npu.compute": "roofline", "npu.peak": "1 TFLOPS"}
+    pair = arm.Platform("R(2)", bandwidth="1 GB/s", latency="1 us", settings=settings)
+    program = arm.workload.Program()
+    program.compute("work", [], operations=1, bytes=1)
+    arm.simulate(arm.workload.Workload.listed("small", [program], [0, 0], {}), pair)
 
 
 def _serve(address: str, modules: Sequence[str]) -> None:

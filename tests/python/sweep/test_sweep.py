@@ -28,6 +28,8 @@ from armillary.sweep import run as running
 from armillary.sweep.columns import PARTS
 from armillary.workload import build
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 MANY = {
     "x": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 400}
 }

@@ -23,6 +23,8 @@ from armillary.sweep import processes, ray_executor
 from armillary.sweep.points import Point
 from armillary.sweep.shares import Shares
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 OPTUNA: dict[str, Any] = {
     "parameters": {
         "outer": {

@@ -22,6 +22,8 @@ from armillary.sweep import check, columns, load, points
 from armillary.sweep.runner import Finished
 from armillary.sweep.table import content, table
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 LLAMA = {
     "workload": {
         "model": "llama-3-405b",

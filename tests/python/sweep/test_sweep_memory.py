@@ -22,6 +22,8 @@ from armillary.sweep.out_of_memory import points_out_of_memory
 from armillary.sweep.page import verdict
 from armillary.workload import build, needed_memory
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 CAPACITY = 12e9
 
 
