@@ -199,6 +199,10 @@ def copies(*modules: str, **environment: str) -> Iterator[Copies]:
             made.end()
 
 
+_WITH_THREADS = {"calibrate", "capture", "design", "estimate", "plan"}
+"""Rooms that load NumPy or PyTorch, which start threads."""
+
+
 def _load(modules: Sequence[str]) -> None:
     """Loads the modules and what all commands load, except what starts threads when it is
     loaded."""
@@ -212,10 +216,11 @@ def _load(modules: Sequence[str]) -> None:
     import armillary
 
     for found in pkgutil.walk_packages(armillary.__path__, "armillary."):
-        # NumPy, which starts threads, is loaded by calibrations.
-        if not found.name.startswith("armillary.calibrate.") and found.name[-8:] != "__main__":
+        _, room, *inner = found.name.split(".")
+        if not (inner and room in _WITH_THREADS) and inner[-1:] != ["__main__"]:
             importlib.import_module(found.name)
     _simulate()
+    assert not {"numpy", "torch"} & {*sys.modules}
     for name in modules:
         importlib.import_module(name)
     gc.collect()

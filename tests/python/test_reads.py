@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Armillary
 from opened_files import opened
 
 from armillary import documents
@@ -110,7 +109,9 @@ GIVEN = {
 
 @pytest.mark.parametrize("endless", ["pipe", "device"], indirect=True)
 @pytest.mark.parametrize("kind", GIVEN)
-def test_no_verb_reads_what_never_ends(kind: str, endless: str, tmp_path: Path) -> None:
+def test_no_verb_reads_what_never_ends(
+    kind: str, endless: str, tmp_path: Path, armillary: Armillary
+) -> None:
     def argument(word: str) -> str:
         word = word.replace("FILE", endless).replace("OUT", str(tmp_path / "out"))
         if not word.startswith("{"):
@@ -120,15 +121,7 @@ def test_no_verb_reads_what_never_ends(kind: str, endless: str, tmp_path: Path) 
         return str(file)
 
     arguments = [argument(word) for word in GIVEN[kind]]
-    start = "import sys, armillary_command as a; sys.exit(a.main())"
-    # The bound only ends a test that has failed.
-    run = subprocess.run(
-        [sys.executable, "-c", start, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    run = armillary(*arguments)
     assert run.returncode == 2, (run.stdout, run.stderr)
     assert run.stderr.startswith("error: ")
     assert "Traceback" not in run.stderr
