@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 from .layer import (
     Linear,
-    Scripts,
     activation,
     cast,
     gather,
@@ -35,7 +34,17 @@ from .layer import (
     norm_grad,
     reduce,
 )
-from .script import CollectiveStep, Gemm, Inner, KernelStep, Script, Start, Step, Wait
+from .script import (
+    CollectiveStep,
+    Gemm,
+    Inner,
+    KernelStep,
+    Script,
+    Scripts,
+    Start,
+    Step,
+    Wait,
+)
 from .setting import Setting
 
 SCALED = 128

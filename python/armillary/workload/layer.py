@@ -26,8 +26,18 @@ from typing import NamedTuple
 
 from ..model.weights import LinearAttention, local_kv, query_width, vocabulary_rows
 from .attention import core
-from .script import CollectiveStep, Gemm, Inner, KernelStep, Script, Start, Step, Wait
-from .setting import Setting
+from .script import (
+    CollectiveStep,
+    Gemm,
+    Inner,
+    KernelStep,
+    Script,
+    Scripts,
+    Start,
+    Step,
+    Wait,
+)
+from .setting import Setting, StageSetting
 
 
 class Linear(NamedTuple):
@@ -47,23 +57,6 @@ class Linear(NamedTuple):
     def each(self) -> list[tuple[str, int]]:
         """Names and outputs of its multiplications."""
         return [(f"{self.name}.{i}", n) for i, n in enumerate(self.parts)] or [(self.name, self.n)]
-
-
-class Scripts(NamedTuple):
-    """A layer's three passes, `recomputed` before the backward one."""
-
-    forward: Script
-    backward: Script
-    """Pass for both gradients."""
-    inputs: Script
-    """Input gradients only."""
-    weights: Script
-    """Weight gradients only."""
-    needed: Script = ()
-    """Part of the forward pass that the backward one asks for: all but the last matrices and the
-    operations after them."""
-    again: Script = ()
-    """Operations that `recompute="ops"` computes again."""
 
 
 def block(
@@ -192,7 +185,7 @@ def _interleaved(calls: tuple[CollectiveStep, ...], steps: list[Step]) -> list[S
     return [*(Start(*call) for call in calls), *steps, *(Wait(call.name) for call in calls)]
 
 
-def cast(at: Setting, name: str, elements: int, narrow: int = 0) -> tuple[KernelStep, ...]:
+def cast(at: StageSetting, name: str, elements: int, narrow: int = 0) -> tuple[KernelStep, ...]:
     """Operands to 8 bits, once as they are and once transposed; `narrow` of them came in 8 bits
     already."""
     width = at.par.bytes

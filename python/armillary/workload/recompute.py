@@ -12,8 +12,8 @@ DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.3); NVIDIA/Megatron-LM (`--recom
 from __future__ import annotations
 
 from .experts import experts, routed_activation, shared_activation, shared_experts
-from .layer import Scripts, activation, inner, multiplications, perceptron, ups
-from .script import KernelStep, Script, Step
+from .layer import activation, inner, multiplications, perceptron, ups
+from .script import KernelStep, Script, Scripts, Step
 from .setting import Setting
 
 

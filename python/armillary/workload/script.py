@@ -1,6 +1,6 @@
 """Short sequences of operations as data, and the stream that plays them into a program.
 
-Here: `Gemm`, `KernelStep`, `CollectiveStep`, `Start`, `Exchange`, `Wait`, `Inner` and
+Here: `Gemm`, `KernelStep`, `CollectiveStep`, `Start`, `Exchange`, `Wait`, `Inner`, `Scripts` and
 `KernelStream`. Not here: which operations a layer has (`layer.py`). A stream is an accelerator's
 compute stream: every kernel waits for the one before it, and for the communication asked to be
 waited for. Communication waits for the kernels before it and overlaps with those after it."""
@@ -83,6 +83,23 @@ class Inner:
     again: Script = ()
     """Kernels that are computed again where results of multiplications and attention are kept, but
     no others."""
+
+
+class Scripts(NamedTuple):
+    """A layer's three passes, `recomputed` before the backward one."""
+
+    forward: Script
+    backward: Script
+    """Pass for both gradients."""
+    inputs: Script
+    """Input gradients only."""
+    weights: Script
+    """Weight gradients only."""
+    needed: Script = ()
+    """Part of the forward pass that the backward one asks for: all but the last matrices and the
+    operations after them."""
+    again: Script = ()
+    """Operations that `recompute="ops"` computes again."""
 
 
 class Ring(NamedTuple):

@@ -5,9 +5,31 @@ Not here: what a layer does with them (`layer.py`, `attention.py`, `experts.py`)
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ..model.decoder import Decoder
 from .parallelism import Parallelism
+
+
+class StageSetting(Protocol):
+    """What the program of a stage needs to know of a model and its parallelism."""
+
+    @property
+    def par(self) -> Parallelism:
+        """The parallelism."""
+
+    @property
+    def full(self) -> int:
+        """Bytes of the hidden states of a micro-batch on a rank, uncut."""
+
+    @property
+    def cut(self) -> int:
+        """Bytes of the hidden states of a micro-batch on a rank, cut where sequence parallelism
+        cuts them."""
+
+    @property
+    def eager(self) -> bool:
+        """Whether kernels are plain PyTorch's, which write and keep more."""
 
 
 @dataclass(frozen=True)

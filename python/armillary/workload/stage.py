@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..model.weights import Weights, head_weights
+from ..model.weights import Weights
 from ..units import PS_PER_US
 from . import buckets, zero
 from .layer import cast
@@ -47,7 +47,7 @@ class Builder:
     """Builds the program of one stage, of the ranks that stand at `ring` in context parallelism."""
 
     def __init__(self, plan: StagePlan, stage: int, passes: Sequence[Pass], ring: Ring) -> None:
-        self.at, self.par, self.model = plan.at, plan.at.par, plan.at.model
+        self.at, self.par = plan.at, plan.at.par
         self.plan, self.place = plan, plan.place
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
         self.weights, self.owned = plan.weights(stage), plan.owned(stage)
@@ -418,7 +418,7 @@ class Builder:
         """The first stage and those with a copy of the embedding add up their gradients of it: each
         sends its own to the other."""
         par, copies = self.par, self.plan.sharing
-        count = head_weights(self.model, par.tp)
+        count = self.plan.shared
         cut = par.shard_ranks if par.zero and not par.whole_tensors else 1
         size = -(-count // cut) * par.gradient_bytes
         tag = 2 * par.micro_batches * self.place.chunks

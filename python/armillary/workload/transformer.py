@@ -17,6 +17,7 @@ from ..model.flops import step_flops
 from ..model.weights import active_parameters, parameters
 from ..option_fields import takes_options
 from ..units import counted
+from .decoder_plan import DecoderPlan
 from .experts import visited
 from .frameworks import load_framework
 from .parallelism import EXPERT_OPTIONS, FRAMEWORK_KEYS, Parallelism
@@ -55,7 +56,7 @@ def footprints(model: str | os.PathLike[str] | Model, **options: object) -> list
     """
     found = load_model(model)
     shape = decoder(found)
-    plan = StagePlan(Setting(shape, parallelism(shape, found.name, options)))
+    plan = DecoderPlan(Setting(shape, parallelism(shape, found.name, options)))
     return [plan.memory(stage, plan.order(stage)) for stage in range(plan.at.par.pp)]
 
 
@@ -68,7 +69,7 @@ def generate(model: Model, family: str, options: Mapping[str, object]) -> Worklo
         )
     shape = decoder(model)
     par = parallelism(shape, model.name, options)
-    plan = StagePlan(Setting(shape, par))
+    plan = DecoderPlan(Setting(shape, par))
     programs, memories = _programs(plan)
     around = len(rings(par))
     summary = _summary(model, plan, programs[::around], memories)
@@ -151,7 +152,7 @@ def _programs(plan: StagePlan) -> tuple[list[Program], list[Memory]]:
 
 
 def _summary(
-    model: Model, plan: StagePlan, programs: list[Program], memories: list[Memory]
+    model: Model, plan: DecoderPlan, programs: list[Program], memories: list[Memory]
 ) -> Summary:
     shape, par = plan.at.model, plan.at.par
     flops = step_flops(
@@ -187,7 +188,7 @@ def _summary(
     )
 
 
-def _notes(plan: StagePlan) -> list[str]:
+def _notes(plan: DecoderPlan) -> list[str]:
     """Choices made for the caller."""
     par = plan.at.par
     notes = [
@@ -203,13 +204,13 @@ def _notes(plan: StagePlan) -> list[str]:
     return notes
 
 
-def _assumed(plan: StagePlan) -> list[str]:
+def _assumed(plan: DecoderPlan) -> list[str]:
     """Warnings of every run: assumptions about the layout, and options without effect."""
     par = plan.at.par
     return [*_split(plan), *_idle(par), *_idle_copies(par)]
 
 
-def _split(plan: StagePlan) -> list[str]:
+def _split(plan: DecoderPlan) -> list[str]:
     """Assumptions about what the layout does not divide evenly."""
     shape, par, notes = plan.at.model, plan.at.par, []
     if par.layers_per_stage is None and par.partition != "cost" and shape.layers % par.parts:
@@ -256,7 +257,7 @@ def _decided(par: Parallelism) -> str:
     return ", ".join(f"{name} {getattr(par, name)}" for name in names)
 
 
-def _dealt(plan: StagePlan) -> list[str]:
+def _dealt(plan: DecoderPlan) -> list[str]:
     """Where layers are, what multi-token prediction adds, and where tokens go."""
     par, notes = plan.at.par, []
     if par.layers_per_stage is not None or (par.partition == "cost" and par.pp > 1):
