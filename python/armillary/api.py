@@ -21,6 +21,7 @@ from .units import MB, NS_PER_US, counted
 if TYPE_CHECKING:
     import polars as pl
 
+    from .capture.result import Capture
     from .explain import Comparison, Ladder
     from .uncertainty import Interval
     from .workload import Workload
@@ -29,7 +30,7 @@ Progress = Callable[[float, float], None]
 
 
 def simulate(
-    workload: Workload | str | os.PathLike[str],
+    workload: Workload | Capture | str | os.PathLike[str],
     platform: AnyPlatform,
     *,
     npus: int | None = None,
@@ -45,10 +46,11 @@ def simulate(
     """Simulates one pass of `workload` on `platform`: `simulate("llama-3-70b", "dgx-h100-16n",
     tp=8, dp=64)`.
 
-    A workload may be named as for `load`, with `options` if it is a model; a platform as for
-    `Platform.load`. A named platform is resized to the ranks of a named model, and has the settings
-    of the `framework` among its options. `npus` resizes the outermost dimension of the platform to
-    this total number of NPUs, as `--npus` does. `backend` is
+    A workload may be named as for `load`, with `options` if it is a model, or be what
+    `armillary.capture` gave, with the options of `armillary.workload.captured`. A platform may be
+    named as for `Platform.load`. A named platform is resized to the ranks of a named model, and has
+    the settings of the `framework` among its options. `npus` resizes the outermost dimension of the
+    platform to this total number of NPUs, as `--npus` does. `backend` is
     `analytical` (latency * hops + size / bandwidth) or `link` (messages queue for links).
     `fold=False` simulates every rank although some behave alike; the result is the same. `detail`
     logs the run, for the layers, activity over time and the critical path in the report. `timeline`
@@ -121,7 +123,7 @@ def _changed(workload: Workload, report: Report, options: Mapping[str, object]) 
 
 
 def _named(
-    workload: Workload | str | os.PathLike[str],
+    workload: Workload | Capture | str | os.PathLike[str],
     platform: AnyPlatform,
     npus: int | None,
     options: Mapping[str, object],
@@ -139,6 +141,12 @@ def _named(
                 [Problem("simulate", name, "is not an option of a run", known) for name in options]
             )
         return workload, target
+    if not isinstance(workload, str | os.PathLike):
+        from .workload import captured
+
+        made = captured(workload, **options)
+        resized = not (isinstance(platform, Platform) or npus is not None)
+        return made, sized(platform, made, decided) if resized else target  # type: ignore[arg-type]
     if not is_model(os.fspath(workload)):
         return load(workload, target, **options), target  # type: ignore[arg-type]
     made = load(workload, **options)  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "kept_runs": {"_core", "documents"},
     "model": {"old_words", "declared", "documents", "errors", "files", "schema", "units"},
     "workload": {
+        "capture",
         "_core",
         "_late",
         "declared",
@@ -103,6 +104,7 @@ ALLOWED: dict[str, set[str]] = {
         "units",
     },
     "api": {
+        "capture",
         "old_words",
         "polars_extra",
         "estimate",

@@ -136,7 +136,7 @@ def attention(
         heads *= size
     pairs = heads * mask.pairs(queries, key.shape[-2])
     return FusedKernel(
-        "attention",
+        "attention" if mask.causal else "unmasked_attention",
         "attention",
         2 * pairs * (key_width + value_width),
         2 * pairs * (3 * key_width + 2 * value_width),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from .tensors import dtype
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,12 @@ class Parameters:
         """Those of a module."""
         return cls(
             tuple(
-                Parameter(name, tuple(each.shape), dtype(each), each.requires_grad)
+                Parameter(
+                    name,
+                    tuple(each.shape),
+                    str(each.dtype).removeprefix("torch."),
+                    each.requires_grad,
+                )
                 for name, each in module.named_parameters()
             )
         )

@@ -49,7 +49,8 @@ class Operation:
     """One kernel of a training step."""
 
     name: str
-    """PyTorch's name without its namespace: `mm`. For a fused rule the rule's name."""
+    """PyTorch's name without its namespace: `mm`. For a fused kernel the kernel's name, such as
+    `attention` under a causal mask or `unmasked_attention`."""
     kind: Kind
     module: str
     """Path of the module that runs it forward, from the captured module; empty for itself."""
@@ -85,6 +86,8 @@ class Block:
     """Paths of the modules in the order of their calls; empty for what is outside."""
     operations: tuple[Operation, ...]
     saved: tuple[SavedTensor, ...]
+    entering: int = 0
+    """Bytes of the first tensor that enters it."""
 
     @property
     def count(self) -> int:

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as trees
 
+from .tensors import bytes_of
+
 Begins = Callable[[str], None]
 """Called with the path of a module that is about to run."""
 
@@ -23,6 +25,10 @@ class Repeats:
     def __init__(self, module: torch.nn.Module) -> None:
         self.alike: dict[str, list[str]] = {}
         """Paths of modules that do the same, by the path of the one that ran."""
+        self.order: list[str] = []
+        """For each call of a member, the path of the one that ran for it."""
+        self.entering: dict[str, int] = {}
+        """Bytes of the first tensor that enters a module that ran."""
         self._members = dict(_members(module))
         self._ran: dict[object, tuple[str, Any]] = {}
 
@@ -50,10 +56,14 @@ class Repeats:
                 given = _passed(args, kwargs, result)
                 if given is not None:
                     self.alike[first].append(path)
+                    self.order.append(first)
                     return given
             result = forward(*args, **kwargs)
             self._ran.setdefault(key, (path, result))
             self.alike.setdefault(path, [path])
+            self.order.append(path)
+            first_input = _first_tensor(args, kwargs)
+            self.entering[path] = 0 if first_input is None else bytes_of(first_input)
             return result
 
         return run
@@ -139,12 +149,15 @@ def _shapes(values: Any) -> object:
     return tuple(shown), str(spec)
 
 
+def _first_tensor(args: Any, kwargs: Any) -> torch.Tensor | None:
+    leaves = trees.tree_leaves((args, kwargs))
+    return next((each for each in leaves if isinstance(each, torch.Tensor)), None)
+
+
 def _passed(args: Any, kwargs: Any, result: Any) -> Any:
     """The result of a module that stands in the place of one that returned `result`: its first
     input in place of the first result. None where their shapes differ."""
-    given = next(
-        (each for each in trees.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)), None
-    )
+    given = _first_tensor(args, kwargs)
     first = result[0] if isinstance(result, tuple | list) and result else result
     if not (isinstance(first, torch.Tensor) and given is not None):
         return None

@@ -38,10 +38,19 @@ class Capture:
 
     name: str
     parameters: Parameters
+    before: Block
+    """Operations before the first repeated module, such as the embedding, and those of the backward
+    pass behind it."""
     blocks: tuple[Block, ...]
     """Modules that repeat, in the order of their first calls."""
-    outside: Block
-    """Operations that belong to none of them: embedding, last norm, head, loss."""
+    after: Block
+    """All other operations, such as the last norm, the head and the loss."""
+    order: tuple[int, ...] = ()
+    """The block of each repeated module, in the order of the calls."""
+    samples: int = 1
+    """Samples of the inputs: their first dimension."""
+    tokens: int = 0
+    """Tokens of all samples; 0 where inputs are not tokens."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -71,7 +80,7 @@ class Capture:
 
     @property
     def _all(self) -> tuple[Block, ...]:
-        return (*self.blocks, self.outside)
+        return (self.before, *self.blocks, self.after)
 
     def _sum(self, of: Callable[[Operation], int]) -> int:
         return sum(block.count * sum(map(of, block.operations)) for block in self._all)

@@ -26,7 +26,7 @@ from ..errors import InputError, Problem
 from .catching import catching
 from .parameter_counts import Parameters
 from .recorder import Recorder
-from .records import Block
+from .records import Block, Operation, SavedTensor
 from .repeated import Repeats
 from .result import Capture
 from .tensors import Memories
@@ -61,7 +61,7 @@ def record(
         raise
     except Exception as error:
         raise InputError([_stopped(error, recorder.stopped, module, name)]) from error
-    return _capture(name, parameters, recorder, repeats, warnings)
+    return _capture(name, parameters, recorder, repeats, _size(args, kwargs), warnings)
 
 
 def _without_data(fake: FakeTensorMode, module: torch.nn.Module) -> dict[int, Any]:
@@ -158,25 +158,63 @@ def _capture(
     parameters: Parameters,
     recorder: Recorder,
     repeats: Repeats,
+    size: tuple[int, int],
     warnings: Sequence[str],
 ) -> Capture:
     """Operations by block, and what is outside of all blocks."""
     if recorder.uncounted:
         names = ", ".join(sorted(recorder.uncounted))
         warnings = [*warnings, f"operations are not counted of {names}, only bytes"]
-    blocks = []
-    rest = list(recorder.operations)
-    kept = list(recorder.saved.values())
-    for first, alike in repeats.alike.items():
-        inside = [each for each in rest if _is_in(each.module, first)]
-        saved = [each for each in kept if _is_in(each.module, first)]
-        blocks.append(Block(tuple(alike), tuple(inside), tuple(saved)))
-        rest = [each for each in rest if not _is_in(each.module, first)]
-        kept = [each for each in kept if not _is_in(each.module, first)]
+    first = {path: number for number, path in enumerate(repeats.alike)}
+    inside = [_block_of(each.module, first) for each in recorder.operations]
+    ahead = [at for at, block in enumerate(inside) if block is not None]
+    parts: dict[int | None, list[Operation]] = {number: [] for number in first.values()}
+    before, after = [], []
+    for at, (each, number) in enumerate(zip(recorder.operations, inside, strict=True)):
+        if number is not None:
+            parts[number].append(each)
+        elif ahead and (at < ahead[0] or at > ahead[-1]):
+            before.append(each)
+        else:
+            after.append(each)
+    saved: dict[int | None, list[SavedTensor]] = {number: [] for number in first.values()}
+    early: list[SavedTensor] = []
+    late: list[SavedTensor] = []
+    entered = {each.memory for operation in before for each in operation.writes}
+    for kept in recorder.saved.values():
+        number = _block_of(kept.module, first)
+        if number is not None:
+            saved[number].append(kept)
+        else:
+            (early if kept.memory in entered else late).append(kept)
+    blocks = [
+        Block(tuple(alike), tuple(parts[at]), tuple(saved[at]), repeats.entering.get(path, 0))
+        for at, (path, alike) in enumerate(repeats.alike.items())
+    ]
     return Capture(
-        name, parameters, tuple(blocks), Block((), tuple(rest), tuple(kept)), tuple(warnings)
+        name,
+        parameters,
+        Block((), tuple(before), tuple(early)),
+        tuple(blocks),
+        Block((), tuple(after), tuple(late)),
+        tuple(first[path] for path in repeats.order),
+        *size,
+        tuple(warnings),
     )
 
 
-def _is_in(module: str, block: str) -> bool:
-    return module == block or module.startswith(f"{block}.")
+def _block_of(module: str, blocks: Mapping[str, int]) -> int | None:
+    """The number of the block that a module is in."""
+    for path, number in blocks.items():
+        if module == path or module.startswith(f"{path}."):
+            return number
+    return None
+
+
+def _size(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, int]:
+    """Samples of the first input, and tokens where it holds whole numbers."""
+    leaves = trees.tree_leaves((args, kwargs))
+    found = next((each for each in leaves if isinstance(each, torch.Tensor) and each.dim()), None)
+    if found is None:
+        return 1, 0
+    return int(found.shape[0]), 0 if found.is_floating_point() else found.numel()

@@ -10,6 +10,7 @@ from .. import _late
 
 if TYPE_CHECKING:
     from ..model.files import Model, load_model, models
+    from .captured import captured
     from .cnn import cnn
     from .dlrm import dlrm
     from .families import build, needed_memory
@@ -27,6 +28,7 @@ _HOMES = {
     **dict.fromkeys(("Model", "load_model", "models"), ".model.files"),
     **dict.fromkeys(("build", "needed_memory"), "families"),
     **dict.fromkeys(("is_model", "load"), "source"),
+    "captured": "captured",
     "Program": "program",
     "Workload": "workload",
     "footprints": "transformer",
@@ -41,6 +43,7 @@ __all__ = [
     "Volume",
     "Workload",
     "build",
+    "captured",
     "cnn",
     "dlrm",
     "footprints",

@@ -6,6 +6,7 @@ options, their defaults (`parallelism.py`) and ranges (`parallelism_reader.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ..model.decoder import Decoder
 from ..model.flops import step_flops
@@ -28,6 +29,19 @@ KNOWN_MODULES = (
     "shared_experts",
 )
 """Modules that can be recomputed by themselves."""
+
+
+class Layered(Protocol):
+    """A model of layers."""
+
+    @property
+    def layers(self) -> int:
+        """Number of its layers."""
+
+
+def layout_faults(model: Layered, given: Parallelism) -> list[Fault]:
+    """Faults of layers over stages, the batch, shards and the number of ranks."""
+    return [fault for check in _LAYOUT for fault in check(model, given)]
 
 
 def combination_faults(model: Decoder, given: Parallelism) -> list[Fault]:
@@ -79,7 +93,7 @@ def _tensor_faults(model: Decoder, tp: int) -> list[str]:
     return faults
 
 
-def _pipeline(model: Decoder, given: Parallelism) -> list[Fault]:
+def _pipeline(model: Layered, given: Parallelism) -> list[Fault]:
     pp, chunks = given.pp, given.virtual_stages
     faults = _layers(model, given)
     if given.schedule == "interleaved" and chunks < 2:
@@ -127,7 +141,7 @@ def _both_ways(given: Parallelism) -> list[Fault]:
     return faults
 
 
-def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
+def _layers(model: Layered, given: Parallelism) -> list[Fault]:
     """Whether layers can be dealt to the parts of the pipeline as asked."""
     if given.layers_per_stage is not None:
         return _laid_out(model, given)
@@ -154,7 +168,7 @@ def _layers(model: Decoder, given: Parallelism) -> list[Fault]:
     return [("virtual_stages" if of_chunks else "pp", said, help_)]
 
 
-def _laid_out(model: Decoder, given: Parallelism) -> list[Fault]:
+def _laid_out(model: Layered, given: Parallelism) -> list[Fault]:
     if given.partition == "cost":
         return [
             (
@@ -164,7 +178,7 @@ def _laid_out(model: Decoder, given: Parallelism) -> list[Fault]:
             )
         ]
     try:
-        read_layout(str(given.layers_per_stage), model, given.parts, given.mtp)
+        read_layout(str(given.layers_per_stage), model.layers, given.parts, given.mtp)
     except LayoutFault as fault:
         return [("layers_per_stage", fault.message, fault.allowed)]
     return []
@@ -182,7 +196,7 @@ _MOST_WORK = 2**63
 """Floating-point operations of a rank in a step: more than an hour at a petaflop a second."""
 
 
-def _batch(model: Decoder, given: Parallelism) -> list[Fault]:
+def _batch(model: Layered, given: Parallelism) -> list[Fault]:
     unit, batch = given.micro_batch * given.dp, given.global_batch or 0
     product = f"micro_batch {given.micro_batch} x dp {given.dp} = {unit}"
     if batch % unit:
@@ -412,7 +426,7 @@ def _modules(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
-def _world(model: Decoder, given: Parallelism) -> list[Fault]:
+def _world(model: Layered, given: Parallelism) -> list[Fault]:
     del model
     product = f"tp {given.tp} x cp {given.cp} x dp {given.dp} x pp {given.pp} = {given.world}"
     if given.world > 2**24:
@@ -437,7 +451,7 @@ def _world(model: Decoder, given: Parallelism) -> list[Fault]:
     ]
 
 
-def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
+def _shards(model: Layered, given: Parallelism) -> list[Fault]:
     del model
     faults = []
     group, inner = given.zero_group, given.cp * given.ep
@@ -462,7 +476,7 @@ def _shards(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
-def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
+def _offloaded(model: Layered, given: Parallelism) -> list[Fault]:
     del model
     faults = []
     if given.in_switch and given.zero_group not in (None, given.data):
@@ -481,7 +495,7 @@ def _offloaded(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
-def _unflattened(model: Decoder, given: Parallelism) -> list[Fault]:
+def _unflattened(model: Layered, given: Parallelism) -> list[Fault]:
     gathered = given.zero in (1, 2) and not given.overlap_param_gather and not given.whole_tensors
     if gathered or not given.unflatten_us:
         return []
@@ -505,3 +519,5 @@ _CHECKS = (
     _offloaded,
     _world,
 )
+_LAYOUT = (_pipeline, _batch, _shards, _unflattened, _offloaded, _world)
+"""Checks that any model of layers needs."""

@@ -187,7 +187,7 @@ class DecoderPlan(StagePlan):
 def _laid_out(at: Setting) -> Layout:
     par, parts = at.par, placement(at).parts
     if par.layers_per_stage is not None:
-        return read_layout(str(par.layers_per_stage), at.model, parts, par.mtp)
+        return read_layout(str(par.layers_per_stage), at.model.layers, parts, par.mtp)
     by_cost = par.partition == "cost"
     counts = split_by_cost(at.model, parts) if by_cost else split(at.model.layers, parts)
     return Layout(tuple(counts), (*(0 for _ in counts[1:]), par.mtp))

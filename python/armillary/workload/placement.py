@@ -120,8 +120,8 @@ class LayoutFault(ValueError):
         self.message, self.allowed = message, allowed
 
 
-def read_layout(text: str, model: Decoder, parts: int, mtp: int) -> Layout:
-    """A layout of `model` with `mtp` modules over `parts` parts.
+def read_layout(text: str, layers: int, parts: int, mtp: int) -> Layout:
+    """A layout of `layers` layers with `mtp` modules over `parts` parts.
 
     `text` is a list of layers (`4,4,5`, shortened `4*2,5`), modules then being in the last part, or
     Megatron's layout (`Et*3|(tt|)*29m|L`: embedding, layers, modules, loss, a bar between parts).
@@ -132,9 +132,9 @@ def read_layout(text: str, model: Decoder, parts: int, mtp: int) -> Layout:
         raise LayoutFault(
             f"{len(found.layers)} parts for {words}", f"a number of layers for each of {words}"
         )
-    if sum(found.layers) != model.layers:
+    if sum(found.layers) != layers:
         raise LayoutFault(
-            f"adds up to {counted(sum(found.layers), 'layer')}", f"{model.layers} layers in all"
+            f"adds up to {counted(sum(found.layers), 'layer')}", f"{layers} layers in all"
         )
     idle = [part for part, count in enumerate(found.layers) if not count and 0 < part < parts - 1]
     if any(not found.mtp[part] for part in idle):

@@ -12,7 +12,7 @@ from .parallelism import Parallelism
 
 
 class StageSetting(Protocol):
-    """What the program of a stage needs to know of a model and its parallelism."""
+    """A model and its parallelism as the program of a stage needs them."""
 
     @property
     def par(self) -> Parallelism:

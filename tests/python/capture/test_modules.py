@@ -68,9 +68,9 @@ def test_a_perceptron_counted_by_hand() -> None:
     assert found.flops == 2 * one
     # The input needs no gradient: one product less.
     assert found.flops_backward == 3 * one
-    names = [each.name for each in found.outside.operations if not each.backward]
+    names = [each.name for each in found.after.operations if not each.backward]
     assert names == ["addmm", "gelu", "mm", "add"]
-    up = found.outside.operations[0]
+    up = found.after.operations[0]
     assert (up.module, up.kind) == ("up", "matmul")
     assert up.product is not None
     assert (up.product.m, up.product.n, up.product.k) == (40, 32, 8)
@@ -139,7 +139,7 @@ def test_a_capture_leaves_the_module_as_it_was() -> None:
 
 def test_attention_is_one_kernel() -> None:
     found = arm.capture(Attention(), torch.empty(2, 12, 16))
-    (forward,) = [each for each in found.outside.operations if each.name == "attention"]
+    (forward,) = [each for each in found.after.operations if each.name == "attention"]
     assert forward.flops == 2 * (2 * 4 * 12 * 12 // 2) * (4 + 4)
 
 

@@ -45,7 +45,7 @@ def real(kind: str) -> torch.nn.Module:
 def full_attention(found: Capture, backward: bool) -> int:
     """Operations of all attention where no pair is hidden, as plain kernels compute it."""
     total = 0
-    for block in (*found.blocks, found.outside):
+    for block in (*found.blocks, found.before, found.after):
         for each in block.operations:
             if each.kind == "attention" and not each.backward:
                 query, key, value = (tensor.shape for tensor in each.reads[:3])
@@ -58,7 +58,7 @@ def full_attention(found: Capture, backward: bool) -> int:
 def products(found: Capture, backward: bool) -> int:
     return sum(
         block.count * each.flops
-        for block in (*found.blocks, found.outside)
+        for block in (*found.blocks, found.before, found.after)
         for each in block.operations
         if each.kind in ("matmul", "grouped_matmul", "convolution") and each.backward is backward
     )

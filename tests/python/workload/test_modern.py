@@ -102,7 +102,7 @@ def test_nearly_even_layouts_are_read_back(layers: int, parts: int) -> None:
     assert max(counts) - min(counts) <= 1
     if layers >= parts:
         model = decoder(Model("any", "transformer", {**LLAMA.fields, "layers": layers}))
-        assert list(read_layout(shortened(counts), model, parts, 0).layers) == counts
+        assert list(read_layout(shortened(counts), model.layers, parts, 0).layers) == counts
 
 
 @given(pp=st.sampled_from([2, 4, 6, 16]))

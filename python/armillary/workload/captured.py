@@ -1,0 +1,465 @@
+"""Training steps of captured models, with data and pipeline parallelism, ZeRO and recomputation.
+
+Here: from a capture and its options to a workload. Not here: how a model is captured (`capture/`),
+the program of a stage (`stage.py`). Each repeated module is a layer. Operations before the first of
+them are a unit of the first stage, all others outside of them a unit of the last one.
+
+- A micro-batch is what was captured. Its kernels run in the order in which PyTorch ran them.
+- With `kernels="fused"` kernels that only pass over tensors are one kernel between two others. It
+  reads what comes from elsewhere and writes what is used elsewhere, as kernels of `torch.compile`
+  do. With `eager` each is a kernel of its own.
+- Gradients are accumulated as PyTorch does: the first micro-batch's is kept, others are added.
+- Memory: parameters, gradients and optimizer state as of any model; tensors that autograd keeps;
+  and the most that one unit's passes hold besides (`_passing`).
+- Parameters of the embedding that the head uses, too, are on both of their stages.
+
+Source: PyTorch's autograd and caching of tensors; Ansel et al. 2024 (PyTorch 2, section 5) for
+fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..capture.records import Block, Buffer, Operation
+from ..capture.result import Capture
+from ..errors import ImpossibleError, InputError, Problem
+from ..model.weights import Tensors, Weights
+from ..option_fields import read, takes_options
+from ..units import counted
+from .checks import layout_faults
+from .memory import gathered, states
+from .mesh import spread, stage_programs
+from .parallelism import Moments, Parallelism, Schedule, Width
+from .placement import Layout, split
+from .plan import Chunk, StagePlan, Unit, placement
+from .schedule import Pass, bubble_share, held
+from .script import Gemm, KernelStep, Scripts, Step
+from .summary import Memory, RankClass, Summary
+from .workload import Workload
+
+_WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "float8_e4m3fn": 1}
+_PRECISIONS: dict[str, Width] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `captured`."""
+
+    dp: int = 1
+    """Data parallelism: replicas of the model."""
+    pp: int = 1
+    """Pipeline stages."""
+    ranks: int | None = None
+    """The number of ranks, to be checked against dp x pp."""
+    global_batch: int | None = None
+    """Samples of a step. Default: one micro-batch for each replica; with a pipeline, four for each
+    of its stages. A micro-batch is what was captured."""
+    schedule: Schedule = "1f1b"
+    """The order of micro-batches: gpipe, 1f1b or interleaved."""
+    virtual_stages: int = 1
+    """Model chunks of a stage."""
+    zero: int = 0
+    """ZeRO: what is divided by dp. 1: optimizer state; 2: also gradients; 3: also parameters
+    (FSDP)."""
+    zero_group: int | None = None
+    """Neighbouring ranks that share out a shard; other groups replicate it. Default: all of dp."""
+    recompute: Literal["none", "full"] = "none"
+    """Recomputation before a layer's backward pass: `none` or `full` (the layer)."""
+    moments: Moments = "fp32"
+    """Format of Adam's moments; the master copy is fp32."""
+    fp32_gradients: bool = False
+    """Gradients are kept and reduced in 4 bytes."""
+    kernels: Literal["fused", "eager"] = "fused"
+    """`fused`: kernels that only pass over tensors are merged, as `torch.compile` does. `eager`:
+    each is a kernel of its own."""
+    overlap_grad_reduce: bool = True
+    """Gradients of a layer are reduced as soon as they exist, not all at the end."""
+    overlap_param_gather: bool = True
+    """With ZeRO 1 and 2, parameters are gathered layer by layer during the forward pass, not all
+    after the optimizer."""
+    bucket_mb: float | None = None
+    """Gradients are reduced in buckets of at most this many MB."""
+
+
+@takes_options(Options)
+def captured(found: Capture, **options: object) -> Workload:
+    """One training step of a captured model: `captured(arm.capture(module, inputs), dp=8)`.
+
+    The options are the fields of `Options`. There are dp x pp ranks, dp fastest. Raises
+    `InputError` listing every problem."""
+    plan = CapturedPlan(_Setting(found, _parallelism(found, read(Options, found.name, options))))
+    programs, memories = stage_programs(plan)
+    warnings = _warnings(plan)
+    classes = tuple(
+        RankClass(f"stage {stage}", plan.at.par.dp, each.operations, each.volumes, memory)
+        for stage, each, memory in zip(plan.place.stages, programs, memories, strict=True)
+    )
+    return spread(found.name, plan.at.par, programs, _summary(plan, classes, warnings), warnings)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A captured model and its parallelism."""
+
+    found: Capture
+    par: Parallelism
+
+    @property
+    def full(self) -> int:
+        """Bytes between two stages: what enters a repeated module."""
+        return max((block.entering for block in self.found.blocks), default=0)
+
+    @property
+    def cut(self) -> int:
+        """The same: nothing cuts it."""
+        return self.full
+
+    @property
+    def eager(self) -> bool:
+        """Gradients are accumulated by kernels of their own, as PyTorch does."""
+        return True
+
+
+def _parallelism(found: Capture, given: Options) -> Parallelism:
+    """The options as those of any model. Raises `InputError`."""
+    if given.schedule not in ("gpipe", "1f1b", "interleaved"):
+        said = f"{given.schedule!r} is not one of them"
+        raise InputError([Problem(found.name, "schedule", said, "gpipe, 1f1b, interleaved")])
+    waves = 1 if given.pp == 1 else 4 * given.pp
+    batch = given.global_batch
+    par = Parallelism(
+        **{
+            name: getattr(given, name)
+            for name in Options.__dataclass_fields__
+            if name not in ("global_batch", "schedule")
+        },
+        micro_batch=found.samples,
+        global_batch=found.samples * given.dp * waves if batch is None else batch,
+        seq=max(found.tokens // found.samples, 1),
+        schedule="interleaved" if given.virtual_stages > 1 else given.schedule,
+        precision=_precision(found),
+        sp=False,
+    )
+    least = {"dp": 1, "pp": 1, "virtual_stages": 1, "zero": 0}
+    wrong = [
+        Problem(found.name, name, f"invalid count: {getattr(par, name)!r}", f"{low} or more")
+        for name, low in least.items()
+        if not isinstance(getattr(par, name), int) or getattr(par, name) < low
+    ]
+    if par.zero not in (0, 1, 2, 3):
+        wrong.append(Problem(found.name, "zero", f"{par.zero!r} is not one of them", "0, 1, 2, 3"))
+    if wrong:
+        raise InputError(wrong)
+    if faults := layout_faults(_Layers(len(found.order)), par):
+        raise ImpossibleError([Problem(found.name, *fault) for fault in faults])
+    return par
+
+
+@dataclass(frozen=True)
+class _Layers:
+    layers: int
+
+
+def _precision(found: Capture) -> Width:
+    """The format that most parameters have."""
+    counts: dict[str, int] = {}
+    for each in found.parameters.tensors:
+        counts[each.dtype] = counts.get(each.dtype, 0) + each.count
+    most = max(counts, key=lambda each: counts[each], default="bfloat16")
+    if most not in _PRECISIONS:
+        said = f"parameters of {most} are not trained"
+        raise InputError([Problem(found.name, "precision", said, ", ".join(_PRECISIONS))])
+    return _PRECISIONS[most]
+
+
+class CapturedPlan(StagePlan):
+    """The units of every stage of a captured model; modules that are alike share their scripts."""
+
+    at: _Setting
+
+    def __init__(self, at: _Setting) -> None:
+        found = at.found
+        self._early = {each.parameter for each in _reads(found.before)} - {""}
+        self._late = {each.parameter for each in _reads(found.after)} - {""}
+        self._blocks = [self._unit(at, block, block.modules[0]) for block in found.blocks]
+        self._ends = self._end_units(at)
+        parts = placement(at).parts
+        counts = split(len(found.order), parts)
+        super().__init__(at, Layout(tuple(counts), (0,) * parts))
+
+    def _unit(self, at: _Setting, block: Block, path: str) -> tuple[Unit, int]:
+        """A repeated module, and the bytes that its passes hold besides."""
+        tensors = [
+            each.count
+            for each in at.found.parameters.tensors
+            if each.name == path or each.name.startswith(f"{path}.")
+        ]
+        scripts = _scripts(block, path, at.par.kernels == "eager")
+        whole = sum(each.bytes for each in block.saved)
+        full = at.par.recompute == "full"
+        unit = Unit(
+            path,
+            scripts,
+            scripts.forward if full else (),
+            Weights(sum(tensors)),
+            Tensors(tuple(tensors)),
+            block.entering if full else whole,
+            at.par.bytes.weight,
+        )
+        return unit, _passing(block) + (whole if full else 0)
+
+    def _end_units(self, at: _Setting) -> tuple[tuple[Unit, int], tuple[Unit, int]]:
+        """Units of the operations before the first layer, and of those after the last one."""
+        found = at.found
+        inside = tuple(path for block in found.blocks for path in block.modules)
+        rest = [
+            each
+            for each in found.parameters.tensors
+            if not any(each.name == path or each.name.startswith(f"{path}.") for path in inside)
+        ]
+        late = [
+            each.count
+            for each in rest
+            if each.name in self._late and (at.par.pp > 1 or each.name not in self._early)
+        ]
+        early = [
+            each.count for each in rest if each.name in self._early or each.name not in self._late
+        ]
+
+        def unit(name: str, block: Block, tensors: list[int]) -> tuple[Unit, int]:
+            kept = sum(each.bytes for each in block.saved)
+            scripts = _scripts(block, "", at.par.kernels == "eager")
+            weights, each = Weights(sum(tensors)), Tensors(tuple(tensors))
+            width = at.par.bytes.weight
+            return Unit(name, scripts, (), weights, each, kept, width), _passing(block)
+
+        return unit("before", found.before, early), unit("after", found.after, late)
+
+    def _stage(self, stage: int) -> list[Chunk]:
+        chunks = []
+        for chunk in range(self.place.chunks):
+            part = self.place.part(stage, chunk)
+            first = self.layout.first[part]
+            units = [
+                replace(self._blocks[self.at.found.order[at]][0], name=f"layer{at}")
+                for at in range(first, first + self.layout.layers[part])
+            ]
+            units = [self._ends[0][0], *units] if part == 0 else units
+            units = [*units, self._ends[1][0]] if part == self.place.parts - 1 else units
+            chunks.append(Chunk(tuple(units)))
+        return chunks
+
+    @property
+    def sharing(self) -> list[int]:
+        """The last stage where its unit uses parameters of the first."""
+        return [self.at.par.pp - 1] if self.at.par.pp > 1 and self.shared else []
+
+    @property
+    def shared(self) -> int:
+        """Parameters that both ends of the model use."""
+        both = self._early & self._late
+        return sum(each.count for each in self.at.found.parameters.tensors if each.name in both)
+
+    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
+        """Peak bytes on one NPU of a stage."""
+        chunks, par = self.stages[stage], self.at.par
+        weights = self.weights(stage)
+        base = states(weights, par, self.owned(stage))
+        units = [unit for chunk in chunks for unit in chunk.units]
+        largest = max((unit.weights for unit in units), key=lambda each: each.total)
+        kept = held(list(passes), [chunk.activations for chunk in chunks])
+        buckets = weights.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
+        gradient = largest.total * par.gradient_bytes if par.zero == 3 else 0
+        names = {unit.name for unit in units}
+        passing = [
+            self._blocks[self.at.found.order[at]][1]
+            for at in range(len(self.at.found.order))
+            if f"layer{at}" in names
+        ]
+        passing += [most for unit, most in self._ends if unit.name in names]
+        return replace(
+            base,
+            weights=base.weights + gathered(par, largest),
+            activations=kept,
+            temporary=buckets + gradient + max(passing, default=0),
+        )
+
+
+def _reads(block: Block) -> Iterator[Buffer]:
+    for each in block.operations:
+        yield from each.reads
+
+
+def _scripts(block: Block, path: str, eager: bool) -> Scripts:
+    """Forward and backward pass of a block."""
+    forward = [each for each in block.operations if not each.backward]
+    backward = [each for each in block.operations if each.backward]
+    kept = {each.memory for each in block.saved}
+    passes = [
+        tuple(_steps(ours, others, kept, path, eager))
+        for ours, others in ((forward, backward), (backward, forward))
+    ]
+    return Scripts(passes[0], passes[1], (), ())
+
+
+def _steps(
+    ours: Sequence[Operation],
+    others: Sequence[Operation],
+    kept: set[int],
+    path: str,
+    eager: bool,
+) -> Iterator[Step]:
+    """Kernels of one pass. What only passes over tensors is merged up to the next product."""
+    elsewhere = kept | {each.memory for operation in others for each in operation.reads}
+    last = {each.memory: at for at, operation in enumerate(ours) for each in operation.reads}
+    run: list[Operation] = []
+    for at, each in enumerate(ours):
+        if each.kind in ("elementwise", "gather") and not eager:
+            run.append(each)
+            continue
+        yield from _merged(run, at, last, elsewhere, path)
+        run = []
+        yield _step(each, path)
+    yield from _merged(run, len(ours), last, elsewhere, path)
+
+
+def _merged(
+    run: Sequence[Operation], end: int, last: dict[int, int], elsewhere: set[int], path: str
+) -> Iterator[KernelStep]:
+    """One kernel for a run of operations that ends before operation `end`. The last result stays,
+    as the next block may use it."""
+    if not run:
+        return
+    given: dict[int, int] = {}
+    made: dict[int, int] = {}
+    moved = 0
+    for each in run:
+        if each.kind == "gather":
+            # Rows are found while the kernel runs: they are read and written as they are.
+            moved += each.bytes
+            made.update({written.memory: 0 for written in each.writes})
+            continue
+        for buffer in each.reads:
+            if buffer.memory not in made:
+                given[buffer.memory] = max(given.get(buffer.memory, 0), buffer.bytes)
+        for buffer in each.writes:
+            made[buffer.memory] = max(made.get(buffer.memory, 0), buffer.bytes)
+    final = {each.memory for each in run[-1].writes}
+    stays = [
+        size
+        for memory, size in made.items()
+        if memory in elsewhere or memory in final or last.get(memory, -1) >= end
+    ]
+    kind = "normalization" if any(_is_norm(each) for each in run) else "elementwise"
+    yield KernelStep(_name(run[0], path), kind, 0, moved + sum(given.values()) + sum(stays))
+
+
+def _step(each: Operation, path: str) -> Step:
+    name, width = _name(each, path), _WIDTHS.get(each.reads[0].dtype, 4) if each.reads else 4
+    if each.product is not None:
+        sizes = each.product
+        grouped = each.kind == "grouped_matmul"
+        return Gemm(name, sizes.m, sizes.n, sizes.k, sizes.batch, width, grouped)
+    return KernelStep(name, _kernel(each), each.flops, each.bytes)
+
+
+def _kernel(each: Operation) -> str:
+    """The kind of a kernel, as platforms know it."""
+    if each.kind == "attention":
+        return each.name.removesuffix(".backward")
+    if each.kind in ("convolution", "scan"):
+        return {"scan": "attention"}.get(each.kind, each.kind)
+    if _is_norm(each):
+        return "normalization"
+    return "embedding" if each.name.startswith("embedding") else "elementwise"
+
+
+def _is_norm(each: Operation) -> bool:
+    return "norm" in each.module.rpartition(".")[2].lower() or "_norm" in each.name
+
+
+def _name(each: Operation, path: str) -> str:
+    inside = each.module.removeprefix(path).strip(".")
+    return f"{inside or 'model'}.{each.name}{'.grad' if each.backward else ''}"
+
+
+def _passing(block: Block) -> int:
+    """Most bytes that live at once in the passes of a block, without what autograd keeps and
+    without parameters. A tensor lives from its first write to its last use in its pass."""
+    kept = {each.memory for each in block.saved}
+    most = 0
+    for backward in (False, True):
+        ours = [each for each in block.operations if each.backward is backward]
+        sizes: dict[int, int] = {}
+        born: dict[int, int] = {}
+        dies: dict[int, int] = {}
+        for at, each in enumerate(ours):
+            for buffer in each.writes:
+                if buffer.memory not in kept and not buffer.parameter:
+                    born.setdefault(buffer.memory, at)
+                    sizes[buffer.memory] = max(sizes.get(buffer.memory, 0), buffer.bytes)
+            for buffer in (*each.reads, *each.writes):
+                dies[buffer.memory] = at
+        change = [0] * (len(ours) + 1)
+        for memory, size in sizes.items():
+            change[born[memory]] += size
+            change[dies[memory] + 1] -= size
+        now = 0
+        for each_change in change:
+            now += each_change
+            most = max(most, now)
+    return most
+
+
+def _warnings(plan: CapturedPlan) -> tuple[str, ...]:
+    found, par = plan.at.found, plan.at.par
+    said = [*found.warnings]
+    frozen = sum(each.count for each in found.parameters.tensors if not each.trained)
+    if frozen:
+        said.append(
+            f"{counted(frozen, 'frozen parameter')} count as trained in memory and reductions"
+        )
+    if par.zero and par.copies == 1:
+        said.append(f"ZeRO {par.zero} has no effect with dp 1")
+    return tuple(said)
+
+
+def _model_flops(each: Operation) -> int:
+    """Operations that the model asks for, as those of decoders are counted: causal attention as a
+    whole square, backward passes of attention and scans without what is computed again."""
+    if each.kind not in ("attention", "scan"):
+        return each.flops
+    return 0 if each.backward else 3 * each.flops * (2 if each.name == "attention" else 1)
+
+
+def _summary(
+    plan: CapturedPlan, classes: tuple[RankClass, ...], warnings: tuple[str, ...]
+) -> Summary:
+    found, par = plan.at.found, plan.at.par
+    times = par.micro_batches * par.dp
+    again = sum(
+        block.count * sum(each.flops for each in block.operations if not each.backward)
+        for block in found.blocks
+    )
+    parts = ((found.before, 1), *((each, each.count) for each in found.blocks), (found.after, 1))
+    flops = sum(count * sum(map(_model_flops, block.operations)) for block, count in parts)
+    return Summary(
+        model=found.name,
+        family="captured",
+        ranks=par.world,
+        parameters=found.parameters.total,
+        active_parameters=found.parameters.total,
+        batch=par.global_batch or 0,
+        flops=times * flops,
+        hardware_flops=times * (flops + (again if par.recompute == "full" else 0)),
+        bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages),
+        classes=classes,
+        notes=(
+            f"{counted(par.micro_batches, 'micro-batch')} of {counted(found.samples, 'sample')} a "
+            f"replica, {par.schedule}",
+            *warnings,
+        ),
+        tokens=times * found.tokens,
+    )
