@@ -9,16 +9,18 @@ from typing import get_args, get_type_hints
 import pytest
 from conftest import ROOT
 
+from armillary.workload.captured import Options as CapturedOptions
 from armillary.workload.cnn import Options as CnnOptions
 from armillary.workload.dlrm_options import Options as DlrmOptions
 from armillary.workload.parallelism import FRAMEWORK_KEYS, FrameworkKeys, Parallelism
 
-Declared = type[FrameworkKeys] | type[DlrmOptions] | type[CnnOptions]
+Declared = type[FrameworkKeys] | type[DlrmOptions] | type[CnnOptions] | type[CapturedOptions]
 PAGES: dict[str, Declared] = {
     "parallelism.md": Parallelism,
     "frameworks.md": FrameworkKeys,
     "dlrm.md": DlrmOptions,
     "cnn.md": CnnOptions,
+    "capture.md": CapturedOptions,
 }
 NAMES = {
     "parallelism.md": [

@@ -54,12 +54,27 @@ def capture(
             said = "a module needs its inputs"
             raise InputError([Problem("", "inputs", said, "tensors by name or in order")])
         return run.record(model, inputs, loss, name or type(model).__name__)
-    from . import hugging_face
+    values, file = _read(model)
+    return of_configuration(values, file, batch, sequence, loss=loss, name=name)
+
+
+def of_configuration(
+    values: Mapping[str, Any],
+    file: str,
+    batch: int,
+    sequence: int,
+    *,
+    loss: Callable[[Any], torch.Tensor] | None = None,
+    name: str = "",
+) -> Capture:
+    """One training step of a Hugging Face configuration that was read from `file`; see `capture`.
+    Raises `InputError`."""
+    _check_torch()
+    from . import hugging_face, run
 
     for key, value in (("batch", batch), ("sequence", sequence)):
         if not 1 <= value <= _MOST:
             raise InputError([Problem("", key, f"invalid count: {value}", f"1 to {_MOST:,}")])
-    values, file = _read(model)
     module = hugging_face.build(values, file)
     given, usual = hugging_face.inputs(module, batch, sequence, file)
     part = hugging_face.text_part(module)

@@ -70,7 +70,7 @@ def _parameters(none: bool) -> dict[str, inspect.Parameter]:
     from ..workload import families
     from . import parsing
 
-    for family in FAMILIES:
+    for family in (*FAMILIES, "captured"):
         for name, option in families.options(family).items():
             found.setdefault(name, _parameter(name, parsing.kind(option.annotation)[0]))
         for name, word in old_words.of("model", family).items():

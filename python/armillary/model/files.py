@@ -24,6 +24,8 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 
 FAMILIES = ("transformer", "moe", "dlrm", "cnn", "layerwise")
 """Families that a model file may name."""
+CAPTURED = "capture:"
+"""Beginning of the name of a model that is captured from PyTorch: `capture:config.json`."""
 _FAMILY = re.compile(r"^family: (\w+)$", re.M)
 
 T = TypeVar("T")
@@ -35,7 +37,7 @@ class Model:
 
     name: str
     family: str
-    """One of `FAMILIES`."""
+    """One of `FAMILIES`, or `captured`."""
     fields: Mapping[str, Any]
     """The family's fields, not yet checked; `parse` does that."""
     source: str = ""
@@ -76,10 +78,13 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
     """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in
     that directory).
 
-    Raises `InputError` when there is no such model, or its file is not a model file.
+    `capture:PATH` is a Hugging Face configuration that is captured from PyTorch. Raises
+    `InputError` when there is no such model, or its file is not a model file.
     """
     if isinstance(name, Model):
         return name
+    if os.fspath(name).startswith(CAPTURED):
+        return _captured(os.fspath(name).removeprefix(CAPTURED))
     path = _find(os.fspath(name))
     text = documents.read_text(path, "a model file")
     shown = path.name if path.parent == MODELS else str(path)
@@ -94,6 +99,19 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
         source = f"{shown}, a Hugging Face configuration"
         return Model(stem or "model", found.pop("family"), found, source, shown, notes=tuple(notes))
     return _model(path.stem, values, shown, lines)
+
+
+def _captured(name: str) -> Model:
+    path = _find(name)
+    shown = str(path)
+    text = documents.read_text(path, "a configuration")
+    values = _json(text, shown)[0] if path.suffix == ".json" else {}
+    if not is_huggingface(values):
+        said = "is not a configuration of Hugging Face"
+        raise InputError([Problem(shown, "", said, "a config.json with model_type")])
+    stem = path.parent.name if path.name == "config.json" else path.stem
+    source = f"{shown}, a Hugging Face configuration, captured from PyTorch"
+    return Model(stem or "model", "captured", values, source, shown)
 
 
 def _find(name: str) -> Path:

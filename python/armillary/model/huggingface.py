@@ -159,7 +159,8 @@ def _known(kind: str, file: str) -> str:
 
 def _unknown(kind: str, file: str) -> Problem:
     known = ", ".join(sorted(KNOWN))
-    help_ = f"one of {known}; or describe the model in a model file (docs/models/transformer.md)"
+    captured = f"capture:{file}, which captures it from PyTorch (docs/models/capture.md)"
+    help_ = f"{captured}; or one of {known}"
     return Problem(file, "model_type", f"{kind!r} is not a decoder that is known exactly", help_)
 
 

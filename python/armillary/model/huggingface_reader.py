@@ -99,7 +99,7 @@ class Reader:
 
 
 WAY_OUT = (
-    "remove it if it changes neither, or describe the model in a model file "
-    "(docs/models/transformer.md)"
+    "remove it if it changes neither, or capture:PATH, which captures the model from PyTorch "
+    "(docs/models/capture.md)"
 )
 """Advice about an unknown key."""

@@ -18,6 +18,9 @@ fusion."""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -25,13 +28,14 @@ from typing import Literal
 from ..capture.records import Block, Buffer, Operation
 from ..capture.result import Capture
 from ..errors import ImpossibleError, InputError, Problem
+from ..model.files import CAPTURED, Model, load_model
 from ..model.weights import Tensors, Weights
 from ..option_fields import read, takes_options
 from ..units import counted
 from .checks import layout_faults
 from .memory import gathered, states
 from .mesh import spread, stage_programs
-from .parallelism import Moments, Parallelism, Schedule, Width
+from .parallelism import Moments, Parallelism, Width
 from .placement import Layout, split
 from .plan import Chunk, StagePlan, Unit, placement
 from .schedule import Pass, bubble_share, held
@@ -47,6 +51,10 @@ _PRECISIONS: dict[str, Width] = {"bfloat16": "bf16", "float16": "fp16", "float32
 class Options:
     """The options of `captured`."""
 
+    micro_batch: int | None = None
+    """Samples of a micro-batch of a configuration. Default: 1. A capture has its own."""
+    seq: int | None = None
+    """Tokens of a sample of a configuration. Default: 4096. A capture has its own."""
     dp: int = 1
     """Data parallelism: replicas of the model."""
     pp: int = 1
@@ -56,8 +64,8 @@ class Options:
     global_batch: int | None = None
     """Samples of a step. Default: one micro-batch for each replica; with a pipeline, four for each
     of its stages. A micro-batch is what was captured."""
-    schedule: Schedule = "1f1b"
-    """The order of micro-batches: gpipe, 1f1b or interleaved."""
+    schedule: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    """The order of micro-batches; 1f1b with several virtual stages is interleaved."""
     virtual_stages: int = 1
     """Model chunks of a stage."""
     zero: int = 0
@@ -84,11 +92,13 @@ class Options:
 
 
 @takes_options(Options)
-def captured(found: Capture, **options: object) -> Workload:
-    """One training step of a captured model: `captured(arm.capture(module, inputs), dp=8)`.
+def captured(model: Capture | Model | str | os.PathLike[str], **options: object) -> Workload:
+    """One training step of a captured model: `captured(arm.capture(module, inputs), dp=8)`, or
+    `captured("capture:config.json", dp=8)` of a Hugging Face configuration.
 
     The options are the fields of `Options`. There are dp x pp ranks, dp fastest. Raises
     `InputError` listing every problem."""
+    found, options = _found(model, options)
     plan = CapturedPlan(_Setting(found, _parallelism(found, read(Options, found.name, options))))
     programs, memories = stage_programs(plan)
     warnings = _warnings(plan)
@@ -97,6 +107,43 @@ def captured(found: Capture, **options: object) -> Workload:
         for stage, each, memory in zip(plan.place.stages, programs, memories, strict=True)
     )
     return spread(found.name, plan.at.par, programs, _summary(plan, classes, warnings), warnings)
+
+
+def _found(
+    model: Capture | Model | str | os.PathLike[str], options: dict[str, object]
+) -> tuple[Capture, dict[str, object]]:
+    """The capture, and the options without those that it has its own of."""
+    own = {name: options.pop(name, None) for name in ("micro_batch", "seq")}
+    if isinstance(model, Capture):
+        samples = model.samples
+        sizes = {"micro_batch": samples, "seq": model.tokens // samples}
+        for name, value in own.items():
+            if value is not None and value != sizes[name]:
+                said = f"{value!r}, but {sizes[name]} were captured"
+                raise InputError([Problem(model.name, name, said, "another capture")])
+        return model, options
+    found = load_model(model)
+    if found.family != "captured":
+        said = f"a model of the family {found.family!r}"
+        raise InputError([found.problem("family", said, f"{CAPTURED}{found.file or 'PATH'}")])
+    size = [1 if own["micro_batch"] is None else own["micro_batch"]]
+    size += [4096 if own["seq"] is None else own["seq"]]
+    for name, value in zip(own, size, strict=True):
+        if not isinstance(value, int) or not 1 <= value <= _MOST:
+            said = f"invalid count: {value!r}"
+            raise InputError([Problem(found.name, name, said, f"1 to {_MOST:,}")])
+    return _recorded(json.dumps(found.fields), found.file, found.name, *size), options
+
+
+_MOST = 2**24
+
+
+@functools.lru_cache(maxsize=8)
+def _recorded(fields: str, file: str, name: str, batch: int, sequence: int) -> Capture:
+    """The capture of a configuration; sweeps ask for it again and again."""
+    from ..capture import of_configuration
+
+    return of_configuration(json.loads(fields), file, batch, sequence, name=name)
 
 
 @dataclass(frozen=True)
@@ -133,7 +180,7 @@ def _parallelism(found: Capture, given: Options) -> Parallelism:
         **{
             name: getattr(given, name)
             for name in Options.__dataclass_fields__
-            if name not in ("global_batch", "schedule")
+            if name not in ("global_batch", "schedule", "micro_batch", "seq")
         },
         micro_batch=found.samples,
         global_batch=found.samples * given.dp * waves if batch is None else batch,

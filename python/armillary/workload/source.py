@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import documents
 from ..errors import InputError, Problem, flag
-from ..model.files import is_huggingface, load_model, models
+from ..model.files import CAPTURED, is_huggingface, load_model, models
 from ..platform import AnyPlatform
 from . import texts
 from . import workload as files
@@ -73,6 +73,8 @@ def load(
 def is_model(name: str) -> bool:
     """Whether `name` means a model and no workload: by the content of the file, or as a preset
     where there is none."""
+    if name.startswith(CAPTURED):
+        return True
     path = Path(name)
     if path.is_dir():
         return (path / "config.json").is_file() and not (path / "workload.json").is_file()

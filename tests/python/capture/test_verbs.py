@@ -1,0 +1,77 @@
+"""Captured configurations on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Armillary
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import yaml
+
+from armillary.workload import build
+
+SHAPES = ROOT / "tests/python/data/hugging_face"
+MAMBA = f"capture:{SHAPES / 'mamba2-2.7b.json'}"
+
+
+def test_run(armillary: Armillary, tmp_path: Path) -> None:
+    run = armillary(
+        "run", MAMBA, "-p", "dgx-h100", "--dp", "8", "--seq", "512", "--json", tmp_path / "r.json"
+    )
+    assert run.returncode == 0, run.stderr
+    report = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    made = report["config"]["workload"]
+    assert made["model"]["name"] == MAMBA
+    assert made["summary"]["parameters"] == 2702599680
+    assert made["summary"]["family"] == "captured"
+
+
+def test_a_type_that_is_not_known_names_the_way(armillary: Armillary) -> None:
+    run = armillary("run", SHAPES / "mamba2-2.7b.json", "-p", "dgx-h100")
+    assert run.returncode == 2
+    assert MAMBA in " ".join(run.stderr.split()).replace("- ", "-")
+
+
+def test_degrees_do_not_need_another_capture() -> None:
+    module = importlib.import_module("armillary.workload.captured")
+    module._recorded.cache_clear()
+    for dp, zero, pp in ((8, 0, 1), (8, 1, 1), (4, 3, 1), (2, 0, 4)):
+        build(MAMBA, dp=dp, zero=zero, pp=pp, seq=256)
+    assert module._recorded.cache_info().misses == 1
+
+
+def test_sweep(armillary: Armillary, tmp_path: Path) -> None:
+    study = {
+        "workload": {"model": MAMBA, "options": {"seq": 256, "dp": 8}},
+        "platform": "dgx-h100",
+        "parameters": {"workload.zero": [0, 1]},
+    }
+    (tmp_path / "study.yml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    run = armillary("sweep", "study.yml", "-o", "out")
+    assert run.returncode == 0, run.stderr
+    assert "2 points, 0 failed" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        ("capture:nowhere.json", [], "there is no such model"),
+        (MAMBA, ["--tp", "2"], "no such option"),
+        (MAMBA, ["--seq", "0"], "invalid count: 0"),
+        (MAMBA, ["--recompute", "selective"], "recompute"),
+        (f"capture:{ROOT / 'models/resnet-50.yml'}", [], "is not a configuration"),
+        (MAMBA, ["--pp", "7"], "layers are not divisible"),
+    ],
+    ids=["missing", "option", "tokens", "choice", "yaml", "layers"],
+)
+def test_refusals(armillary: Armillary, model: str, options: list[str], said: str) -> None:
+    run = armillary("workload", model, *options)
+    assert run.returncode == 2, run.stdout
+    assert said in " ".join(run.stderr.split())
+    assert "Traceback" not in run.stderr
