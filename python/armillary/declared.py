@@ -3,9 +3,11 @@
 The name, type and default of a field say what a file may hold. A type may be `int`, `float`, `str`
 (not empty), `bool`, `Literal`, `object` (anything), another dataclass, `tuple[X, ...]`,
 `tuple[X, Y]`, `Mapping[str, X]`, or `X | None`. `Annotated` adds the rest: `Within`, `Unit`,
-`Made`, `Short`, `Several`, `Keys`, `Allowed`. A field without a default is required. A key without
-a value (`key: null`) counts as left out. A dataclass whose values don't fit together raises `Wrong`
-in its `__post_init__`.
+`Made`, `Short`, `Several`, `Keys`, `Others`, `Allowed`. A field without a default is required. A
+key without a value (`key: null`) counts as left out. A dataclass whose values don't fit together
+raises `Wrong` in its `__post_init__`. `A | B` of dataclasses is one of them: their first fields say
+which, by the key that only one has, or by the value of a `Literal` that all have. The field `from_`
+is the key `from`.
 
 Here: `Source`, a document and the problems found in it; `read`, which goes through all of a
 document and keeps every problem with its line. Not here: text, YAML and JSON (`documents.py`), old
@@ -107,6 +109,11 @@ class Keys:
     """The keys that a mapping may have, where not any."""
 
     known: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """A mapping that may have other keys than those of its dataclass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,9 @@ def _reader(annotated: object) -> _Read:
     if Unit in marks:
         return _amount(marks[Unit], hint, allowed)
     if dataclasses.is_dataclass(hint):
-        return _mapping(cast(type, hint), short=marks.get(Short))
+        return _mapping(cast(type, hint), short=marks.get(Short), is_open=Others in marks)
+    if len(_kinds(hint)) > 1:
+        return _one_of(tuple(_kinds(hint)), marks.get(Short), allowed)
     if get_origin(hint) is None:
         plain = {bool: _flag, str: _text, object: _anything}
         return plain[hint](allowed) if hint in plain else _number(hint, marks.get(Within), allowed)
@@ -239,12 +248,18 @@ def _composed(hint: object, marks: Mapping[type, Any], allowed: str) -> _Read:
     """The reader of a type with others inside."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        (only,) = (each for each in inner if each is not type(None))
+        (only,) = _kinds(hint)
         reader = _reader(Annotated[only, *marks.values()] if marks else only)
         return lambda source, path, raw: None if raw is None else reader(source, path, raw)
     if origin is tuple:
         return _list(inner, marks, allowed)
     return _choice(inner, allowed) if origin is Literal else _open_mapping(inner[1], marks, allowed)
+
+
+def _kinds(hint: Any) -> list[Any]:  # noqa: ANN401
+    """The types of a union but `None`; none for another type."""
+    union = get_origin(hint) in (typing.Union, types.UnionType)
+    return [each for each in get_args(hint) if each is not type(None)] if union else []
 
 
 def _parts(hint: Any) -> tuple[Any, dict[type, Any]]:  # noqa: ANN401
@@ -263,13 +278,13 @@ def _words(annotated: object) -> str:
     elif Unit in marks:
         said = f"such as {_EXAMPLES[marks[Unit].unit]}"
     elif dataclasses.is_dataclass(hint):
-        said = f"keys: {', '.join(each.name for each in dataclasses.fields(hint))}"
+        said = f"keys: {', '.join(map(_key, dataclasses.fields(hint)))}"
     elif Keys in marks:
         said = f"keys: {', '.join(marks[Keys].known)}"
     elif origin is Literal:
         said = ", ".join(map(str, inner))
-    elif origin in (typing.Union, types.UnionType):
-        said = _words(next(each for each in inner if each is not type(None)))
+    elif kinds := _kinds(hint):
+        said = _words(kinds[0]) if len(kinds) == 1 else ", ".join(map(str, _tags(kinds)[1]))
     elif origin is None and within is not None:
         said = f"{_WORDS[hint]} from {within.least:,} to {within.most:,}"
     else:
@@ -288,28 +303,80 @@ def _mapping(
     given: Mapping[str, object] = types.MappingProxyType({}),
     also: Collection[str] = (),
     short: Short | None = None,
+    is_open: bool = False,
 ) -> _Read:
     kinds = _hints(cast(Any, declared))
-    fields = {each.name: each for each in dataclasses.fields(declared) if each.name not in given}
+    fields = {_key(each): each for each in dataclasses.fields(declared) if each.name not in given}
     known = (*fields, *also)
 
     def reader(source: Source, path: Path_, raw: Any) -> Any:  # noqa: ANN401
-        raw = {short.key: raw} if short and not isinstance(raw, dict) else raw
+        raw, at = _spread(raw, short)
         if not isinstance(raw, dict):
             raise Wrong(f"{shown(raw)} is not a mapping", f"keys: {', '.join(known)}")
-        unknown(source, path, raw, known)
-        found, whole = dict(given), True
-        for name, each in fields.items():
-            if raw.get(name) is not None or (name in raw and _takes_none(kinds[name])):
-                value = _attempt(_reader(kinds[name]), source, (*path, name), raw[name])
+        unknown(source, path, () if is_open else raw, known)
+        found, whole, before = dict(given), True, len(source.problems)
+        for key, each in fields.items():
+            kind = kinds[each.name]
+            if raw.get(key) is not None or (key in raw and _takes_none(kind)):
+                value = _attempt(_reader(kind), source, (*path, *at(key)), raw[key])
                 if value is not _BAD:
-                    found[name] = value
+                    found[each.name] = value
                     continue
             if each.default is dataclasses.MISSING is each.default_factory:
                 whole = False
-                if raw.get(name) is None:
-                    source.fault((*path, name), "is missing", _words(kinds[name]))
-        return declared(**found) if whole else _BAD
+                if raw.get(key) is None:
+                    source.fault((*path, key), "is missing", _words(kind))
+        try:
+            return declared(**found) if whole else _BAD
+        except Wrong:
+            if len(source.problems) == before:
+                raise
+            return _BAD  # A default is in place of a value with a problem.
+
+    return reader
+
+
+def _key(each: dataclasses.Field[Any]) -> str:
+    """The key of a field."""
+    return each.name.removesuffix("_")
+
+
+def _spread(raw: Any, short: Short | None) -> tuple[Any, Callable[[str], Path_]]:  # noqa: ANN401
+    """The mapping that a value stands for; from its keys to where they are in the file."""
+    if short is None or isinstance(raw, dict):
+        return raw, lambda key: (key,)
+    return {short.key: raw}, lambda key: () if key == short.key else (key,)
+
+
+def _tags(kinds: Iterable[type]) -> tuple[str, dict[object, type]]:
+    """The key whose value says which dataclass a mapping is, and the values; without such a key
+    nothing, and the keys that say it."""
+    heads = {kind: dataclasses.fields(kind)[0] for kind in kinds}
+    keys: dict[object, type] = {_key(head): kind for kind, head in heads.items()}
+    if len(keys) > 1:
+        return "", keys
+    values = {each: get_args(_hints(cast(Any, each))[head.name]) for each, head in heads.items()}
+    return str(*keys), {value: kind for kind, some in values.items() for value in some}
+
+
+def _one_of(kinds: tuple[type, ...], short: Short | None, allowed: str) -> _Read:
+    """The reader of a mapping that is one of several dataclasses."""
+    key, tags = _tags(kinds)
+    usual = dataclasses.fields(kinds[0])[0].default
+    readers = {tag: _mapping(kind, short=short) for tag, kind in tags.items()}
+
+    def reader(source: Source, path: Path_, raw: Any) -> Any:  # noqa: ANN401
+        spread, at = _spread(raw, short)
+        if not isinstance(spread, dict):
+            raise Wrong(f"{shown(raw)} is not a mapping", allowed)
+        said = [spread.get(key, usual)] if key else [tag for tag in tags if tag in spread]
+        if len(said) == 1 and isinstance(said[0], str) and said[0] in tags:
+            return readers[said[0]](source, path, raw)
+        if not key:
+            raise Wrong(f"has {' and '.join(map(str, said)) or 'none of the keys'}", allowed)
+        missing = said[0] is dataclasses.MISSING
+        said_ = "is missing" if missing else f"unknown {key} {shown(said[0])}"
+        raise Wrong(said_, allowed, *at(key))
 
     return reader
 
@@ -350,7 +417,8 @@ def _open_mapping(hint: object, marks: Mapping[type, Any], allowed: str) -> _Rea
 
     def reader(source: Source, path: Path_, raw: Any) -> Any:  # noqa: ANN401
         if not isinstance(raw, dict) or len(raw) < least:
-            raise Wrong(f"{shown(raw)} is not a mapping" if raw else "is empty", allowed)
+            message = "is empty" if raw == {} else f"{shown(raw)} is not a mapping"
+            raise Wrong(message, allowed)
         if known:
             unknown(source, path, raw, known)
         found = {

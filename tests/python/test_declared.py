@@ -18,6 +18,7 @@ from armillary.declared import (
     Keys,
     Made,
     Note,
+    Others,
     Seconds,
     Several,
     Short,
@@ -42,6 +43,35 @@ def even(raw: object) -> int:
 class Part:
     name: str
     speed: Amount | None = None
+
+
+@dataclass(frozen=True)
+class Disc:
+    radius: int
+
+
+@dataclass(frozen=True)
+class Span:
+    from_: int
+    to: int = 9
+
+
+@dataclass(frozen=True)
+class Fast:
+    kind: Literal["fast", "faster"] = "fast"
+    speed: int = 1
+
+
+@dataclass(frozen=True)
+class Slow:
+    kind: Literal["slow"]
+
+
+@dataclass(frozen=True)
+class OneOf:
+    shape: Disc | Span = Disc(1)
+    loose: Annotated[Disc, Others()] = Disc(1)
+    pace: Annotated[Fast | Slow, Short("kind")] = Fast()
 
 
 @dataclass(frozen=True)
@@ -121,7 +151,7 @@ def test_every_kind_of_value() -> None:
             "'20 GB' is not an amount above 0 with a unit (allowed: s",
         ),
         ("2 MiB", "2 KiB", "memory: '2 KiB' is not an amount"),
-        ("left, ", "left, 5, ", "line 6: parts[1].name: 5 is not a name (allowed: text)"),
+        ("left, ", "left, 5, ", "line 6: parts[1]: 5 is not a name (allowed: text)"),
         ("right, ", "right, sped: 1, ", "parts[1].sped: unknown key (allowed: speed)"),
         ("left, ", "left, {speed: 1 GB/s}, ", "parts[1].name: is missing (allowed: text)"),
         ("[1, a]", "[1]", "pair: [1] is a list of 1"),
@@ -190,3 +220,31 @@ def test_any_value_is_read_or_refused(drawn: dict[str, Any]) -> None:
     source = Source(drawn)
     found = read(Whole, source)
     assert found is not None or source.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("shape: {radius: 2}", OneOf(Disc(2))),
+        ("shape: {from: 2, to: 3}", OneOf(Span(2, 3))),
+        ("pace: slow", OneOf(pace=Slow("slow"))),
+        ("pace: {speed: 2}", OneOf(pace=Fast("fast", 2))),
+        ("pace: {kind: faster}", OneOf(pace=Fast("faster"))),
+        ("loose: {radius: 2, height: 1}", OneOf(loose=Disc(2))),
+        ("shape: {}", "line 1: shape: has none of the keys (allowed: radius, from)"),
+        ("shape: {radius: 1, from: 2}", "shape: has radius and from (allowed: radius, from)"),
+        ("shape: {from: x}", "shape.from: invalid count: 'x' (allowed: a whole number)"),
+        ("shape: {to: 1, from: 2, by: 1}", "shape.by: unknown key (allowed: from, to)"),
+        ("shape: 5", "shape: 5 is not a mapping (allowed: radius, from)"),
+        ("pace: quick", "pace: unknown kind 'quick' (allowed: fast, faster, slow)"),
+        ("pace: {kind: [1]}", "pace.kind: unknown kind [1] (allowed: fast, faster, slow)"),
+        ("pace: {kind: slow, speed: 1}", "pace.speed: unknown key (allowed: kind)"),
+    ],
+)
+def test_a_mapping_that_is_one_of_several(text: str, found: OneOf | str) -> None:
+    source = parse_source(text, "f.yml")
+    taken = read(OneOf, source)
+    if isinstance(found, OneOf):
+        assert (taken, source.problems) == (found, [])
+    else:
+        assert [found in str(problem) for problem in source.problems] == [True]

@@ -144,7 +144,7 @@ def test_a_family_by_its_name_warns_too() -> None:
     [
         ({"framework_set": {"mergd": True}}, "framework_set.mergd: unknown key.*merged"),
         ({"framework_set": ["merged"]}, "is not a mapping"),
-        ({"framework_set": {"merged": 1}}, "framework_set.merged: 1 is neither on nor off"),
+        ({"framework_set": {"merged": 1}}, "framework_set.merged: 1 is neither true nor false"),
         ({"framework_set": {"bucket_mb": 0.0}}, "framework_set.bucket_mb: 0.0 is out of range"),
         ({"framework_set": {"tp": 2}}, "framework_set.tp: unknown key"),
     ],

@@ -11,37 +11,64 @@ import difflib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from .. import _core, documents
-from ..declared import Source
+from ..declared import (
+    Allowed,
+    Note,
+    Others,
+    Seconds,
+    Short,
+    Source,
+    Within,
+    Wrong,
+    read_value,
+)
 from ..documents import Path_
 from ..errors import ArmillaryError, InputError, Problem
 from ..estimate.terms import Job
 from ..estimate.topology import Topology
 from ..platform import Platform
-from ..units import GB, UNITS, base, counted, split
+from ..units import GB, base, counted
 from ..workload import Workload, build, load, load_model
 from ..workload.families import settable
 from ..workload.workload import is_text
 from . import libra, overlap
 from .task import ParallelismChoice
 
-_OWN = (
-    "name",
-    "model",
-    "path",
-    "groups",
-    "passes",
-    "libra",
-    "communicator",
-    "weight",
-    "time_bound",
-    "overlap",
-    "near",
-)
-_KINDS = ("model", "path", "libra")
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A workload as the specification has it; other keys are options of its model."""
+
+    name: Note = ""
+    model: str | None = None
+    path: str | None = None
+    groups: str | None = None
+    passes: Annotated[int, Within(1, 10_000)] = 1
+    libra: str | None = None
+    communicator: str | None = None
+    weight: Annotated[
+        float, Within(math.ulp(0.0), 1e12), Allowed("a number above 0, such as 1 or 0.5")
+    ] = 1.0
+    time_bound: Seconds | None = None
+    overlap: Literal["measured", "none"] = "measured"
+    near: bool = False
+
+    def __post_init__(self) -> None:
+        kinds = [key for key in ("model", "path", "libra") if getattr(self, key) is not None]
+        if len(kinds) != 1:
+            said = f"names {' and '.join(kinds) or 'no workload'}"
+            raise Wrong(said, "one of model, path, libra")
+        if self.libra is not None and self.communicator is None:
+            raise Wrong("is missing", "a communicator file of LIBRA", "communicator")
+
+
+_OWN = tuple(each.name for each in fields(_Entry))
+_DECLARED = Annotated[_Entry, Short("model"), Others()]
 _MOST_CHOICES = 2000
 
 
@@ -74,9 +101,12 @@ def choices(
             if progress is None
             else _within(progress, index / len(raw), (index + 1) / len(raw))
         )
-        reader = _Entry(
-            source, ("workloads", index), each, npus, settings, limit, topology, paper, report
-        )
+        path: Path_ = ("workloads", index)
+        said: _Entry | None = read_value(_DECLARED, source, path, each, None)
+        if said is None:
+            continue
+        rest = {} if isinstance(each, str) else {k: v for k, v in each.items() if k not in _OWN}
+        reader = _Reader(source, path, said, rest, npus, settings, limit, topology, paper, report)
         lists.append(list(reader.jobs()))
         notes += reader.notes
     _unique(source, lists)
@@ -112,14 +142,15 @@ def _unique(source: Source, lists: Sequence[Sequence[tuple[Job, str]]]) -> None:
             )
 
 
-class _Entry:
-    """Reads one workload."""
+class _Reader:
+    """Makes the jobs of one workload."""
 
     def __init__(
         self,
         source: Source,
         path: Path_,
-        raw: object,
+        said: _Entry,
+        rest: Mapping[str, Any],
         npus: int,
         settings: Mapping[str, object],
         limit: float | None,
@@ -127,62 +158,28 @@ class _Entry:
         paper: bool,
         progress: Callable[[float], None] | None,
     ) -> None:
-        self.source, self.path, self.npus, self.settings, self.limit = (
-            source,
-            path,
-            npus,
-            settings,
-            limit,
-        )
+        self.source, self.path, self.said, self.rest = source, path, said, rest
+        self.npus, self.settings = npus, settings
+        self.limit = limit if said.time_bound is None else said.time_bound
         self.topology, self.paper, self.progress = topology, paper, progress
-        self.values: dict[str, Any] = (
-            {"model": raw} if isinstance(raw, str) else raw if isinstance(raw, dict) else {}
-        )
         self.notes: list[str] = []
 
     def jobs(self) -> Iterator[tuple[Job, str]]:
         """The workload under each parallelisation, with its text."""
-        kinds = [key for key in _KINDS if key in self.values]
-        if len(kinds) != 1:
-            self.fault(
-                (), "names " + (" and ".join(kinds) or "no workload"), "one of model, path, libra"
-            )
-            return
-        if not isinstance(self.values[kinds[0]], str):
-            self.fault((kinds[0],), f"{self.values[kinds[0]]!r} is not a name", "text")
-            return
-        self.weight = self.number("weight", 1.0)
-        self.limit = self.seconds() if "time_bound" in self.values else self.limit
         try:
-            yield from self.modelled() if kinds == ["model"] else self.recorded(kinds[0])
+            yield from self.modelled() if self.said.model else self.recorded()
         except ArmillaryError as error:
             self.source.problems.extend(error.problems)
 
     def fault(self, path: Path_, message: str, allowed: str = "") -> None:
         self.source.fault((*self.path, *path), message, allowed)
 
-    def number(self, key: str, default: float) -> float:
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1e12:
-            self.fault((key,), f"{value!r} is not a number above 0", "such as 1 or 0.5")
-            return default
-        return float(value)
-
-    def seconds(self) -> float | None:
-        text = self.values["time_bound"]
-        parted = split(text) if isinstance(text, str) else None
-        if parted is None or UNITS[parted[1]][0] != "s" or parted[0] <= 0:
-            self.fault(("time_bound",), f"{text!r} is not a time above 0", "such as 1.5 s")
-            return None
-        return float(base(text) or 0)
-
-    def recorded(self, kind: str) -> Iterator[tuple[Job, str]]:
+    def recorded(self) -> Iterator[tuple[Job, str]]:
         """A workload from files."""
-        for key in self.values:
-            if key not in _OWN:
-                self.fault((str(key),), "goes with a model", ", ".join(_OWN))
-        file = Path(self.source.folder, str(self.values[kind]))
-        made = self.from_libra(file) if kind == "libra" else self.from_path(file)
+        for key in self.rest:
+            self.fault((str(key),), "goes with a model", ", ".join(_OWN))
+        file = Path(self.source.folder, str(self.said.path or self.said.libra))
+        made = self.from_path(file) if self.said.path else self.from_libra(file)
         if made is None:
             return
         if made.ranks != self.npus:
@@ -190,13 +187,9 @@ class _Entry:
                 (), f"{file} has {counted(made.ranks, 'rank')}", f"{self.npus}, as there are NPUs"
             )
             return
-        yield self.job(str(self.values.get("name", file.stem)), made), ""
+        yield self.job(self.said.name or file.stem, made), ""
 
     def from_libra(self, file: Path) -> Workload | None:
-        communicator = self.values.get("communicator")
-        if not isinstance(communicator, str):
-            self.fault(("communicator",), "is missing", "a communicator file of LIBRA")
-            return None
         if not libra.is_workload(file):
             self.fault(
                 ("libra",),
@@ -204,27 +197,23 @@ class _Entry:
                 "a text with one layer in each line and no header",
             )
             return None
-        return libra.workload(file, Path(self.source.folder, communicator), self.topology)
+        communicator = Path(self.source.folder, str(self.said.communicator))
+        return libra.workload(file, communicator, self.topology)
 
     def from_path(self, file: Path) -> Workload:
-        groups = self.values.get("groups")
-        relative = Path(self.source.folder, str(groups)) if groups else None
+        groups = self.said.groups
         if is_text(file):
             platform = Platform(str(self.topology), bandwidth="1 GB/s", latency="0 ns", per="npu")
-            return load(file, platform, passes=int(self.number("passes", 1)))
-        return load(file, groups=relative)
+            return load(file, platform, passes=self.said.passes)
+        return load(file, groups=Path(self.source.folder, groups) if groups else None)
 
     def modelled(self) -> Iterator[tuple[Job, str]]:
         """A model under every combination of its options."""
-        name = self.values["model"]
-        relative = Path(self.source.folder, str(name))
+        name = str(self.said.model)
+        relative = Path(self.source.folder, name)
         model = load_model(relative if documents.is_file(relative) else name)
         known = tuple(settable(model.family))
-        given = {
-            key: value
-            for key, value in self.values.items()
-            if key not in _OWN and value is not None
-        }
+        given = {key: value for key, value in self.rest.items() if value is not None}
         for key in given:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=3)
@@ -251,7 +240,7 @@ class _Entry:
             text = ", ".join(
                 f"{key} {chosen[key]}" for key in dict.fromkeys((*several, "dp")) if key in chosen
             )
-            job = self.job(str(self.values.get("name", model.name)), made, (index, count))
+            job = self.job(self.said.name or model.name, made, (index, count))
             (close if answer == "near" else found).append((job, text if several else ""))
         taken = self.taken(model.name, found, close)
         self.left_out(model.name, len(found) + len(close), why, count)
@@ -265,20 +254,13 @@ class _Entry:
         if not close:
             return found
         many = f"{counted(len(close), 'parallelisation')} of {name} may not fit in memory"
-        if found and not self.asks_for_near():
+        if found and not self.said.near:
             self.notes.append(
                 f"{many} and were not tried, such as: {close[0][1]}; near: true tries them"
             )
             return found
         self.notes.append(f"{many}: they need about as much as there is")
         return [*found, *close]
-
-    def asks_for_near(self) -> bool:
-        """Whether the entry takes parallelisations that may not fit."""
-        asked = self.values.get("near", False)
-        if not isinstance(asked, bool):
-            self.fault(("near",), f"{asked!r} is not a flag", "true or false")
-        return asked is True
 
     def left_out(self, name: str, found: int, why: Sequence[Problem], count: int) -> None:
         if not found:
@@ -332,10 +314,7 @@ class _Entry:
     def job(self, name: str, made: Workload, at: tuple[int, int] = (0, 1)) -> Job:
         """The workload, with what it hides unless `overlap` is none; `at`: its place among how many
         choices."""
-        raw = self.values.get("overlap", "measured")
-        if raw not in ("measured", "none"):
-            self.fault(("overlap",), f"invalid overlap: {raw!r}", "measured, none")
-        measured = raw == "measured" and not self.paper
+        measured = self.said.overlap == "measured" and not self.paper
         index, count = at
         report = (
             None
@@ -346,7 +325,7 @@ class _Entry:
             name,
             made,
             self.settings,
-            weight=self.weight,
+            weight=self.said.weight,
             limit=self.limit,
             measured=measured,
             progress=report,

@@ -31,7 +31,7 @@ from ..documents import Path_
 from ..errors import InputError
 from ..estimate import topology
 from ..estimate.topology import BLOCKS, Space, StackDimension, Topology
-from ..sweep.source import read
+from ..sweep.source import Backend, read
 from ..units import UNITS, base, counted, split
 from . import constraints, cost_file, jobs, libra, memory_prices, timing
 from .cost import CostTable
@@ -63,12 +63,6 @@ def _limits(raw: object) -> tuple[int | None, float | None]:
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw <= _MOST_SIMULATED:
         raise Wrong(f"invalid budget for simulations: {shown(raw)}")
     return raw, None
-
-
-def _backend(raw: object) -> str:
-    if not backends.is_known(raw):
-        raise Wrong(f"unknown backend {shown(raw)}", ", ".join(backends.NAMES))
-    return str(raw)
 
 
 def _block(raw: object) -> str:
@@ -149,7 +143,7 @@ class _Specification:
         None,
         None,
     )
-    backends: Annotated[tuple[Annotated[str, Made(_backend)], ...], Several()] = (backends.DEFAULT,)
+    backends: Annotated[tuple[Backend, ...], Several()] = (backends.DEFAULT,)
     sweep: _Bandwidths = ()
     most: Annotated[int, Within(1, _MOST_STACKS)] = 100_000
 

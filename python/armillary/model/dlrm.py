@@ -15,15 +15,20 @@ features,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, get_args
 
 from .. import old_words
-from .fields import Fields, require_family
-from .files import Model
+from ..declared import Allowed, Within
+from ..errors import InputError
+from .files import Model, parse_family
 from .gemm import Gemm
-from .precision import BYTES
+from .limits import Size
+from .precision import BYTES, Precision
 
-INTERACTIONS = ("concat", "dot", "cross", "given")
+Kind = Literal["concat", "dot", "cross", "given"]
+INTERACTIONS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of interaction."""
 
 MOST_ROWS = 2**40
@@ -32,7 +37,7 @@ MOST_ROWS = 2**40
 MOST_TABLES = 2**16
 """Tables of one kind, their width, and lookups of a sample, at most."""
 
-FLOWS = ("hoti", "neo")
+Flow = Literal["hoti", "neo"]
 """Training flows: inputs where they are needed, or distributed by all-to-all."""
 
 
@@ -70,7 +75,7 @@ class Dense:
 class Interaction:
     """How pooled embeddings and the bottom MLP's output meet."""
 
-    kind: str
+    kind: Kind
     features: int
     """Tables and the bottom output."""
     dim: int
@@ -97,8 +102,8 @@ class Dlrm:
     bottom: tuple[Dense, ...]
     interaction: Interaction
     top: tuple[Dense, ...]
-    flow: str
-    """Training flow of its source: one of `FLOWS`."""
+    flow: Flow
+    """Training flow of its source."""
     local_batch: int
     width: int
     gradient_width: int
@@ -128,48 +133,81 @@ class Dlrm:
         )
 
 
+_Some = Annotated[int, Within(1, MOST_TABLES)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    rows: Annotated[int, Within(1, MOST_ROWS)]
+    dim: _Some
+    pooling: _Some = 1
+    count: _Some = 1
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    kind: Literal["concat", "dot"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cross:
+    kind: Literal["cross"]
+    rank: Size
+    layers: Size
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    kind: Literal["given"]
+    out: Size
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """Fields of a model file."""
+
+    tables: Annotated[tuple[_Tables, ...], Within(1, MOST_TABLES), Allowed("a list of mappings")]
+    dense_features: Size
+    bottom: tuple[Size, ...]
+    interaction: _Plain | _Cross | _Given
+    top: tuple[Size, ...]
+    bias: bool = True
+    flow: Flow = "neo"
+    local_batch: Size = 512
+    precision: Precision = "fp32"
+    gradient_precision: Precision | None = None
+    table_precision: Precision | None = None
+
+
 def parse(model: Model) -> Dlrm:
     """The recommendation model that a file describes. Raises `InputError` listing every problem."""
-    require_family(model, "dlrm")
-    top = Fields(old_words.keys_of_today("dlrm", model.fields), model.file or model.name)
-    tables = _tables(top)
-    bias = top.flag("bias", True)
-    bottom = _mlp("bottom", top.whole("dense_features"), top.wholes("bottom"), bias)
-    interaction = _interaction(top, tables, bottom[-1].outputs if bottom else 1)
-    over = _mlp("top", interaction.outputs, top.wholes("top"), bias)
-    widths = _widths(top)
-    flow = top.text("flow", "neo", FLOWS)
-    result = Dlrm(
-        model.name, tables, bottom, interaction, over, flow, top.whole("local_batch", 512), *widths
+    today = replace(model, fields=old_words.keys_of_today("dlrm", model.fields))
+    file = parse_family(today, "dlrm", _File)
+    tables = tuple(_tables(file))
+    bottom = _mlp("bottom", file.dense_features, file.bottom, file.bias)
+    interaction = _interaction(model, file, tables, bottom[-1].outputs if bottom else 1)
+    return Dlrm(
+        model.name,
+        tables,
+        bottom,
+        interaction,
+        _mlp("top", interaction.outputs, file.top, file.bias),
+        file.flow,
+        file.local_batch,
+        BYTES[file.precision],
+        BYTES[file.gradient_precision or file.precision],
+        BYTES[file.table_precision or file.precision],
     )
-    top.finish()
-    return result
 
 
-def _widths(top: Fields) -> tuple[int, int, int]:
-    """Bytes of a number of the MLPs, of an all-reduced gradient, and in a table."""
-    dense = top.text("precision", "fp32", tuple(BYTES))
-    gradient, table = (
-        top.text(f"{part}_precision", dense or "fp32", tuple(BYTES))
-        for part in ("gradient", "table")
-    )
-    return BYTES.get(dense, 0), BYTES.get(gradient, 0), BYTES.get(table, 0)
-
-
-def _tables(top: Fields) -> tuple[EmbeddingTable, ...]:
-    tables: list[EmbeddingTable] = []
-    for entry in top.entries("tables"):
-        name = entry.text("name", "")
-        count, rows = entry.whole("count", 1, most=MOST_TABLES), entry.whole("rows", most=MOST_ROWS)
-        dim, pooling = (
-            entry.whole("dim", most=MOST_TABLES),
-            entry.whole("pooling", 1, most=MOST_TABLES),
-        )
-        for index in range(count):
-            number = f"{name}{index if count > 1 else ''}" if name else f"t{len(tables)}"
-            tables.append(EmbeddingTable(number, rows, dim, pooling))
-        entry.done()
-    return tuple(tables)
+def _tables(file: _File) -> Iterator[EmbeddingTable]:
+    many = 0
+    for each in file.tables:
+        for index in range(each.count):
+            number = f"{each.name}{index if each.count > 1 else ''}" if each.name else f"t{many}"
+            yield EmbeddingTable(number, each.rows, each.dim, each.pooling)
+            many += 1
 
 
 def _mlp(name: str, inputs: int, outputs: tuple[int, ...], bias: bool) -> tuple[Dense, ...]:
@@ -177,26 +215,19 @@ def _mlp(name: str, inputs: int, outputs: tuple[int, ...], bias: bool) -> tuple[
     return tuple(Dense(f"{name}.{index}", *pair, bias) for index, pair in enumerate(pairs))
 
 
-def _interaction(top: Fields, tables: tuple[EmbeddingTable, ...], bottom: int) -> Interaction:
-    field = top.inner("interaction")
-    kind = field.text("kind", allowed=INTERACTIONS)
+def _interaction(
+    model: Model, file: _File, tables: tuple[EmbeddingTable, ...], bottom: int
+) -> Interaction:
+    said = file.interaction
     features, inputs = len(tables) + 1, bottom + sum(table.dim for table in tables)
-    if kind in ("dot", "cross") and any(table.dim != bottom for table in tables):
+    if said.kind in ("dot", "cross") and any(table.dim != bottom for table in tables):
         widths = ", ".join(str(dim) for dim in sorted({table.dim for table in tables}))
-        field.fault(
-            "kind",
-            f"{kind} needs tables as wide as the bottom output {bottom}, not {widths}",
-            "concat, given",
-        )
-    outputs, layers = inputs, tuple[Dense, ...]()
-    if kind == "dot":
-        outputs = bottom + features * (features - 1) // 2
-    elif kind == "cross":
-        layers = _cross(inputs, field.whole("rank"), field.whole("layers"))
-    elif kind == "given":
-        outputs = field.whole("out")
-    field.done()
-    return Interaction(kind, features, bottom, inputs, outputs, layers)
+        message = f"{said.kind} needs tables as wide as the bottom output {bottom}, not {widths}"
+        raise InputError([model.problem("interaction.kind", message, "concat, given")])
+    outputs = bottom + features * (features - 1) // 2 if said.kind == "dot" else inputs
+    outputs = said.out if isinstance(said, _Given) else outputs
+    layers = _cross(inputs, said.rank, said.layers) if isinstance(said, _Cross) else ()
+    return Interaction(said.kind, features, bottom, inputs, outputs, layers)
 
 
 def _cross(inputs: int, rank: int, count: int) -> tuple[Dense, ...]:

@@ -13,11 +13,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import documents, old_words
-from ..declared import Source, read
 from ..errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from ..declared import Source
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
 """Folder of the presets."""
@@ -53,6 +55,13 @@ class Model:
         """A problem with the field `place`."""
         line = f"line {self.lines[place]}: " if place in self.lines else ""
         return Problem(self.file or self.name, line + place, message, help_)
+
+    def document(self) -> Source:
+        """The fields as a document to read, with the lines that are known."""
+        from ..declared import Source
+
+        lines: dict[documents.Path_, int] = {(key,): line for key, line in self.lines.items()}
+        return Source(dict(self.fields), self.file or self.name, lines=lines)
 
 
 def is_huggingface(values: Mapping[str, Any]) -> bool:
@@ -175,11 +184,20 @@ def _in_words_of_today(model: Model) -> Model:
     return replace(model, fields=fields, notes=tuple(old)) if old else model
 
 
+def parse_family(model: Model, family: str, shape: type[T]) -> T:
+    """`parse`, for a model of `family` alone."""
+    if model.family != family:
+        said = f"{model.name} is a {model.family} model"
+        raise InputError([model.problem("family", said, f"a {family} model")])
+    return parse(model, shape)
+
+
 def parse(model: Model, shape: type[T]) -> T:
     """The model's fields as the dataclass `shape`, which declares them (`declared.py`). Raises
     `InputError` listing every problem."""
-    lines: dict[documents.Path_, int] = {(key,): line for key, line in model.lines.items()}
-    source = Source(dict(model.fields), model.file or model.name, lines=lines)
+    from ..declared import read
+
+    source = model.document()
     found = read(shape, source)
     source.finish()
     assert found is not None

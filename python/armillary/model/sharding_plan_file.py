@@ -27,7 +27,7 @@ from ..declared import Allowed, Made, Source, Within, Wrong, open_source, read, 
 from ..documents import Path_
 from ..units import counted
 from .dlrm import MOST_ROWS, MOST_TABLES
-from .fields import NPUS
+from .limits import NPUS
 from .sharding_plan import ShardingPlan, ShardScheme, TablePlan, Tier
 
 VERSION = 1

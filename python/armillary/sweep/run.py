@@ -186,7 +186,7 @@ class _Run:
         self.study, self.progress = study, progress
         self.proposals = Proposals(study) if study.search.kind == "optuna" else None
         self.points, self.refused = ([], 0) if self.proposals else points(study)
-        self.total = study.search.points if self.proposals else len(self.points)
+        self.total = (study.search.points or 0) if self.proposals else len(self.points)
         if self.proposals is None:
             _require_runnable(study, self.points[:_SAMPLE])
         self.finished: dict[int, Finished] = {}

@@ -23,6 +23,8 @@ from .study import SweepStudy
 
 _TRIES = 1000
 _LACKING = "lacking"
+_BATCH = 8
+"""Points that are asked for at once, where the study does not say."""
 
 
 def _optuna() -> ModuleType:
@@ -54,7 +56,8 @@ class Proposals:
     def batch(self) -> list[Point]:
         """The next points; none when the study has all of its points."""
         first = len(self.asked)
-        size = min(self.study.search.batch, self.study.search.points - first)
+        search = self.study.search
+        size = min(search.batch or _BATCH, (search.points or 0) - first)
         return [self._ask(first + place) for place in range(size)]
 
     def _ask(self, index: int) -> Point:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from .. import documents
-from ..declared import Source, parse_source
+from .. import backends, documents
+from ..declared import Made, Source, Wrong, parse_source, shown
 from ..errors import InputError, Problem
 from ..model.files import MODELS
 from ..platform.presets import presets
+
+
+def _backend(raw: object) -> str:
+    if not backends.is_known(raw):
+        raise Wrong(f"unknown backend {shown(raw)}", ", ".join(backends.NAMES))
+    return str(raw)
+
+
+Backend = Annotated[str, Made(_backend)]
+"""A network backend by its name."""
 
 
 def read(study: str | os.PathLike[str] | Mapping[str, Any]) -> Source:

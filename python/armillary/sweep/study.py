@@ -6,18 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..declared import Source
+from ..declared import Allowed, Made, Several, Source, Within, Wrong
 from . import domain
+from .columns import ALIASES, is_result
 from .expression import Expression
 from .footprint import Footprints
 
 MEMORY = "memory"
 """Name in constraints for the bytes that the most heavily loaded NPU needs."""
 MOST_POINTS = 1_000_000
-Kind = Literal["grid", "random", "optuna"]
-KINDS: tuple[Kind, ...] = ("grid", "random", "optuna")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +28,54 @@ class SweepParameter:
     domain: domain.Domain
 
 
+def _column(raw: object) -> str:
+    """A column that can be an objective."""
+    column = ALIASES.get(raw, raw) if isinstance(raw, str) else ""
+    if not is_result(column, numbers=True):
+        raise Wrong(f"{raw!r} is not a column of numbers")
+    return column
+
+
+_Columns = Annotated[
+    tuple[Annotated[str, Made(_column)], ...],
+    Several(),
+    Allowed("step_time_ns, mfu, memory, ...: docs/guides/sweep.md"),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class SweepSearch:
-    """How points are chosen. `objectives` are columns and whether more is better; `batch` are asked
-    for at once."""
+    """How points are chosen."""
 
-    kind: Kind = "grid"
-    points: int = 0
-    objectives: tuple[tuple[str, bool], ...] = ()
-    batch: int = 8
+    kind: Literal["grid", "random", "optuna"] = "grid"
+    points: Annotated[int, Within(1, MOST_POINTS)] | None = None
+    batch: Annotated[int, Within(1, 1024)] | None = None
+    """Points that are asked for at once."""
+    minimize: _Columns = ()
+    maximize: _Columns = ()
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.objectives]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            key = "maximize" if twice in self.maximize else "minimize"
+            raise Wrong(f"{twice} is there twice", "each column once", key)
+        if self.kind == "grid" and self.points is not None:
+            raise Wrong("go with random and optuna, not with grid", "steps of ranges", "points")
+        if self.kind != "grid" and self.points is None:
+            raise Wrong("is missing", f"a whole number from 1 to {MOST_POINTS:,}", "points")
+        if self.kind != "optuna" and self.batch is not None:
+            raise Wrong(f"goes with optuna, not with {self.kind}", "no batch", "batch")
+        if self.kind == "optuna" and not names:
+            raise Wrong("has no objective", "minimize: step_time_ns")
+
+    @property
+    def objectives(self) -> tuple[tuple[str, bool], ...]:
+        """Columns to make small or large, and whether more is better."""
+        return (
+            *((each, False) for each in self.minimize),
+            *((each, True) for each in self.maximize),
+        )
 
 
 @dataclass(frozen=True)

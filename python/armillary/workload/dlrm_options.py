@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from ..errors import InputError, Problem
 from ..model import precision
 from ..model.dlrm import Dlrm
-from ..model.fields import LARGEST, check_counts
+from ..model.limits import LARGEST, check_counts
 from ..model.messages import WIDTHS, Messages, Width
 from ..model.precision import Precision
 from ..model.sharding import Optimizer, Scheme

@@ -23,11 +23,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
+from typing import Annotated
 
+from ..declared import Allowed, Made, Within, Wrong, shown
 from ..errors import ImpossibleError, InputError, Problem
-from ..model.fields import NPUS, Fields, check_counts, require_family
-from ..model.files import Model, load_model
+from ..model.files import Model, load_model, parse_family
 from ..model.gemm import Gemm
+from ..model.limits import LARGEST, NPUS, Size, Zero, check_counts
 from ..option_fields import read, takes_options
 from . import buckets
 from .program import Program
@@ -306,29 +308,76 @@ def _summary(name: str, program: Program, options: Options) -> Summary:
     return Summary(name, "layerwise", ranks, 0, 0, 0, 0, 0, 0.0, (entry,), (note,))
 
 
+_MOST_BYTES = 2**50
+_MOST_LAYERS = 1_000_000
+_COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+)
+
+
+def _pass(raw: object) -> tuple[int, str, int]:
+    """Cycles, and the collective after them with its bytes."""
+    whole = raw if isinstance(raw, list) else []
+    if [type(each) for each in whole] not in ([int], [int, str, int]):
+        raise Wrong(f"{shown(raw)} is not {_PASS}")
+    cycles, kind, size = whole if len(whole) == 3 else (*whole, "", 0)
+    known = kind in _COLLECTIVES or len(whole) == 1
+    if not (known and 0 <= cycles <= LARGEST and 0 <= size <= _MOST_BYTES):
+        kinds = ", ".join(_COLLECTIVES)
+        allowed = f"cycles and bytes from 0 to {LARGEST} and {_MOST_BYTES}, and one of {kinds}"
+        raise Wrong(f"{shown(raw)} is out of range", allowed)
+    return cycles, kind, size
+
+
+_PASS = "[cycles] or [cycles, collective, bytes]"
+_Pass = Annotated[tuple[int, str, int], Made(_pass), Allowed(_PASS)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer of a model file."""
+
+    name: str
+    forward: _Pass
+    input: _Pass
+    weight: _Pass
+    update: Zero = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    layers: Annotated[tuple[_Layer, ...], Within(1, _MOST_LAYERS), Allowed("a list of mappings")]
+    period_ps: Size = 1000
+
+
 def recorded(model: Model, options: Options) -> list[TrainedLayer]:
     """The layers of a model file of the family `layerwise`. Raises `InputError` listing every
     problem."""
-    require_family(model, "layerwise")
-    top = Fields(model.fields, model.file or model.name)
-    period = top.whole("period_ps", 1000)
-    layers = [_layer(entry, period, options) for entry in top.entries("layers")]
-    top.finish()
-    return layers
+    file = parse_family(model, "layerwise", _File)
 
-
-def _layer(entry: Fields, period: int, options: Options) -> TrainedLayer:
-    def work(key: str, group: str, members: int) -> LayerWork:
-        cycles, kind, amount = entry.recorded(key)
+    def work(said: tuple[int, str, int], group: str, members: int) -> LayerWork:
+        cycles, kind, amount = said
         exchange = LayerExchange(kind, amount, group) if kind and members > 1 else None
-        return LayerWork(duration_ps=cycles * period, exchange=exchange)
+        return LayerWork(duration_ps=cycles * file.period_ps, exchange=exchange)
 
-    name = entry.text("name")
-    passes = [work(key, "model", options.mp) for key in ("forward", "input")]
-    weight = work("weight", "data", options.dp)
-    update = entry.whole("update", 0, least=0) * period
-    entry.done()
-    return TrainedLayer(name, passes[0], passes[1], weight, update)
+    return [
+        TrainedLayer(
+            each.name,
+            work(each.forward, "model", options.mp),
+            work(each.input, "model", options.mp),
+            work(each.weight, "data", options.dp),
+            each.update * file.period_ps,
+        )
+        for each in file.layers
+    ]
 
 
 def mesh_problems(dp: int, mp: int) -> list[Problem]:

@@ -1,17 +1,22 @@
 """How a model is spread over ranks: the degrees, the batch, the schedule.
 
-Here: `Parallelism`, in four groups of options, and its defaults. Not here: the range of each option
-(`parallelism_reader.py`), whether they fit together and the model (`checks.py`), what each
-parallelism makes a rank do (`layer.py`, `stage.py`), the order of micro-batches (`schedule.py`).
+Here: `Parallelism`, in four groups of options, the range of each, and its defaults. Not here:
+whether they fit together and the model (`checks.py`), what each parallelism makes a rank do
+(`layer.py`, `stage.py`), the order of micro-batches (`schedule.py`).
 Ranks = tp x cp x dp x pp, tp fastest, then cp, expert parallelism inside dp, dp, and pp slowest
 (Megatron's order)."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from ..declared import Allowed, Made, Within, Wrong
+from ..model.decoder import Count, Zero
+from . import buckets
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "dualpipe"]
 Recompute = Literal["none", "selective", "ops", "full"]
@@ -63,43 +68,59 @@ BF16_MOMENTS = {
 """The same with moments of 2 bytes."""
 
 
+_LISTED = Allowed("values and commas")
+
+
+def _text(raw: object) -> str:
+    """A list as the text that says the same."""
+    listed = ",".join(map(str, raw)) if isinstance(raw, list | tuple) else raw
+    if not isinstance(listed, str):
+        raise Wrong(f"{raw!r} is neither a text nor a list")
+    return listed
+
+
+def _modules(raw: object) -> str:
+    """Names with commas between them."""
+    return ",".join(part.strip() for part in _text(raw).split(","))
+
+
 @dataclass(frozen=True, slots=True)
 class Degrees:
     """Degrees of parallelism."""
 
-    tp: int = 1
+    tp: Count = 1
     """Tensor parallelism: heads and perceptrons are divided by `tp`."""
     sp: bool | None = None
     """Sequence parallelism: norms and dropouts are divided along the sequence by `tp`. Default: on
     with experts and tp, else off."""
-    pp: int = 1
+    pp: Count = 1
     """Pipeline stages."""
-    cp: int = 1
+    cp: Count = 1
     """Context parallelism: the sequence is divided by `cp`."""
     cp_comm_type: ContextExchange | None = None
     """How its ranks see all keys and values: `p2p`, in a ring during attention; `all_gather`,
     before it; `a2a`, which exchanges heads for tokens. Default: p2p; all_gather with unfused
     attention."""
-    dp: int = 1
+    dp: Count = 1
     """Data parallelism: replicas of the model, the expert-parallel ones included."""
-    ep: int = 1
+    ep: Count = 1
     """Expert parallelism: experts are divided over `ep` of the `dp` replicas."""
-    etp: int | None = None
+    etp: Count | None = None
     """Expert tensor parallelism: ranks that divide each expert. Default: `tp`. With 1, experts are
     whole, and `ep` takes all tp x cp ranks of a replica before those of others (Megatron-Core's
     `expert_tensor_parallel_size`)."""
-    ep_node: int | None = None
+    ep_node: Count | None = None
     """Ranks of `ep` in a node. A token is then sent once to each node that it visits, and from
     there to its experts' ranks (DeepEP). Default: it is sent to each of its experts directly."""
-    node_limit: int | None = None
+    node_limit: Count | None = None
     """With `ep_node`: the most nodes that a token visits. Default: all."""
-    zero: int = 0
+    zero: Annotated[int, Within(0, 3), Allowed("0, 1, 2, 3")] = 0
     """ZeRO: what is divided by dp x cp. 1: optimizer state; 2: also gradients; 3: also parameters
     (FSDP)."""
-    zero_group: int | None = None
+    zero_group: Count | None = None
     """Neighbouring ranks that share out a shard; other groups replicate it (hybrid sharding, MiCS).
     Default: all of dp x cp."""
-    ranks: int | None = None
+    ranks: Count | None = None
     """The number of ranks, to be checked against the product of the degrees."""
 
 
@@ -107,33 +128,36 @@ class Degrees:
 class StepOrder(Degrees):
     """Batch and order of a step."""
 
-    micro_batch: int = 1
+    micro_batch: Count = 1
     """Samples of a micro-batch."""
-    global_batch: int | None = None
+    global_batch: Count | None = None
     """Samples of a step. Default: one micro-batch for each replica; with a pipeline, four for each
     of its stages."""
-    seq: int | None = None
+    seq: Count | None = None
     """Tokens of a sample. Default: the model's."""
     schedule: Schedule = "1f1b"
     """The order of micro-batches; 1f1b with several virtual stages is interleaved. `dualpipe` runs
     micro-batches through the pipeline from both ends; each stage holds two parts of the model."""
-    virtual_stages: int = 1
+    virtual_stages: Count = 1
     """Model chunks of a stage."""
     overlap_passes: bool = False
     """A forward pass runs at the same time as the backward pass of another micro-batch, so that the
     kernels of each hide the communication of the other (Megatron's overlap of expert parallelism,
     DualPipe)."""
-    layers_per_stage: str | Sequence[int] | None = None
+    layers_per_stage: Annotated[str | Sequence[int], Made(_text), _LISTED] | None = None
     """Layers of each part of the pipeline in model order, pp x virtual_stages numbers such as
     4*15,1, or Megatron's layout with embedding, layers, multi-token prediction and loss, such as
     Et*3|(tt|)*29m|L. Default: as `partition` says."""
-    mtp: int = 0
+    mtp: Zero = 0
     """Multi-token-prediction modules that are trained. Each is a projection and a layer before the
     same head, in the last part unless a layout says otherwise."""
-    capacity_factor: float | None = None
+    capacity_factor: (
+        Annotated[float, Within(math.ulp(0.0), 1e6), Allowed("a number above 0, up to 1000000")]
+        | None
+    ) = None
     """Experts take this multiple of an even share of tokens, padded. Default: no token is
     dropped."""
-    imbalance: float = 1.0
+    imbalance: Annotated[float, Within(1, 1e6), Allowed("a number from 1 to 1000000")] = 1.0
     """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is
     assumed to be as busy."""
 
@@ -146,7 +170,7 @@ class Numbers(StepOrder):
     """Recomputation before a layer's backward pass: `none`, `selective` (the attention core), `ops`
     (all but attention and every other multiplication, as torchtitan's selective op) or `full` (the
     layer)."""
-    recompute_modules: str | Sequence[str] | None = None
+    recompute_modules: Annotated[str | Sequence[str], Made(_modules), _LISTED] | None = None
     """Modules to recompute by themselves (with recompute none or selective), separated by commas:
     core_attn, layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the
     same of routed experts), mlp (a dense perceptron), moe (an expert block with its all-to-alls),
@@ -208,7 +232,7 @@ class FrameworkKeys(Numbers):
     separate_rotary: bool = False
     """Rotary embeddings that scale are a kernel for each operation, as in Megatron-Core, whose
     fused kernel doesn't scale. Off: one kernel."""
-    loss_metrics: int = 0
+    loss_metrics: Zero = 0
     """Metrics of training that each compute the loss again from the logits of a micro-batch, in 4
     bytes, as Composer's cross entropy and perplexity do."""
     early_stop: bool = False
@@ -222,12 +246,14 @@ class FrameworkKeys(Numbers):
     overlap_param_gather: bool = True
     """With ZeRO 1 and 2, parameters are gathered layer by layer during the forward pass, not all
     after the optimizer."""
-    bucket_mb: float | None = None
+    bucket_mb: (
+        Annotated[float, Within(buckets.LEAST, buckets.MOST), Allowed(buckets.ALLOWED)] | None
+    ) = None
     """Gradients are reduced in buckets of at most this many MB (PyTorch's DDP: 25 MiB of
     parameters). With ZeRO 0 and 1, layers share a bucket that has room for them, and parameters are
     gathered in the same buckets. When not given, a layer's gradients are one bucket, or all
     gradients where they wait for the end."""
-    unflatten_us: float = 0.0
+    unflatten_us: Annotated[float, Within(0, 1e6), Allowed("microseconds from 0 to 1000000")] = 0.0
     """Microseconds in which a host copies one rank's piece of one tensor out of what ZeRO 1 or 2
     gathered after the optimizer, for every tensor and rank. 0: parameters are flat and nothing is
     copied."""

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from ..errors import InputError
 from ..model import precision
 from ..model.dlrm import Dlrm, parse
-from ..model.fields import check_counts
 from ..model.files import Model, load_model
+from ..model.limits import check_counts
 from ..model.precision import BYTES, Precision
 from ..model.sharding import ShardingRequest, TableLoad, place
 from ..option_fields import read, takes_options

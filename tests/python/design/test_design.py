@@ -241,7 +241,7 @@ def test_every_problem_at_once() -> None:
         ({"workloads": [{"model": "llama-3-8b", "tp": 5}]}, "heads"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8, "dp": 2}]}, "16 ranks"),
         ({"workloads": [{"model": "llama-3-8b", "tp": 8}] * 2}, "of another workload"),
-        ({"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "all"}]}, "invalid overlap"),
+        ({"workloads": [{"model": "llama-3-8b", "tp": 8, "overlap": "all"}]}, "unknown overlap"),
         ({"budget": 2}, "invalid budget for simulations: 2 .*3 to 10,000"),
         ({"workloads": [{"model": "llama-3-70b", "tp": 8}]}, "GB on an NPU of 80.0 GB"),
     ],

@@ -157,18 +157,21 @@ def test_the_first_draws_never_change() -> None:
         ({"platform": None}, "platform: has no file"),
         (
             {"platform": {"file": "a", "npus": 0}},
-            "platform.npus: invalid number of NPUs: 0 (allowed: a whole number from 1)",
+            "platform.npus: invalid count: 0 (allowed: a whole number from 1)",
         ),
         (
             {"backend": "ns3"},
             "backend: unknown backend 'ns3' (allowed: analytical, link, flow, packet, flit)",
         ),
-        ({"seed": -1}, "seed: invalid seed: -1"),
+        ({"seed": -1}, "seed: invalid count: -1 (allowed: a whole number from 0 to 2^64 - 1)"),
         (
             {"parameters": {"bandwidth": [1]}},
             "parameters.bandwidth: 'bandwidth' can't be set (allowed: backend, workload.model",
         ),
-        ({"parameters": {"workload.tp": 8}}, "parameters.workload.tp: 8 is not a set of values"),
+        (
+            {"parameters": {"workload.tp": 8}},
+            "parameters.workload.tp: 8 is not a list of values (allowed: a list of values, {from",
+        ),
         ({"parameters": {"workload.tp": []}}, "parameters.workload.tp: [] is not a list of values"),
         (
             {"parameters": {"workload.tp": [1, None]}},
@@ -185,7 +188,7 @@ def test_the_first_draws_never_change() -> None:
         ),
         (
             {"parameters": {"platform.x": {"from": "1 GB/s", "to": "1 us", "steps": 2}}},
-            "from is in GB/s, to in us",
+            "from is in GB/s, to is in us (allowed: the same unit)",
         ),
         (
             {"parameters": {"platform.x": {"from": 4, "to": 2}}},
@@ -198,7 +201,7 @@ def test_the_first_draws_never_change() -> None:
         ({"parameters": {"platform.x": {"mean": 1, "deviation": 1}}}, "is for random searches"),
         (
             {"parameters": {"platform.x": {"from": 0, "to": 9, "step": 2}}},
-            "x.step: unknown key (allowed: from",
+            "x.step: unknown key (allowed: steps",
         ),
         (
             {"parameters": {f"platform.{x}": {"from": 1, "to": 999} for x in "abc"}},
@@ -213,9 +216,18 @@ def test_the_first_draws_never_change() -> None:
         ),
         (
             {"search": "bayes"},
-            "search.kind: unknown search 'bayes' (allowed: grid, random, optuna)",
+            "search: unknown search 'bayes' (allowed: grid, random, optuna)",
         ),
         ({"search": {"kind": "random"}}, "search.points: is missing"),
+        ({"search": {"points": 5}}, "search.points: go with random and optuna, not with grid"),
+        (
+            {"search": {"kind": "random", "points": 5, "batch": 2}},
+            "search.batch: goes with optuna, not with random",
+        ),
+        (
+            {"search": {"minimize": "memory", "maximize": "memory_bytes"}},
+            "search.maximize: memory_bytes is there twice",
+        ),
         (
             {"search": {"kind": "optuna", "points": 5}},
             "search: has no objective (allowed: minimize: step_time_ns)",

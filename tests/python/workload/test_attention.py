@@ -259,7 +259,7 @@ PROBLEMS = [
     (
         LLAMA,
         {"cp": 2, "cp_comm_type": "ring"},
-        "cp_comm_type: 'ring' is not one of them (allowed: p2p, all_gather, a2a)",
+        "cp_comm_type: unknown cp_comm_type 'ring' (allowed: p2p, all_gather, a2a)",
     ),
     (
         LLAMA,

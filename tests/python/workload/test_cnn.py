@@ -10,8 +10,9 @@ from exchanges import Listed
 
 import armillary as arm
 from armillary.errors import InputError
+from armillary.model.cnn import Convolution, network
 from armillary.model.files import Model, load_model
-from armillary.workload.cnn import Convolution, Style, cnn, layers, network, operations
+from armillary.workload.cnn import Style, cnn, layers, operations
 
 
 @pytest.mark.parametrize(
@@ -198,25 +199,29 @@ def test_too_much_is_refused() -> None:
 
 
 def test_bad_descriptions_are_all_named() -> None:
+    def said(**fields: object) -> list[str]:
+        return problems(model=Model("bad", "cnn", {"input": [3, 8, 8], **fields}))
+
     layers = [
         {"conv": {"out": 4, "kernel": 9, "colour": 1}},
-        {"conv": {"out": 5, "kernel": 1, "groups": 3}},
         {"warp": {}},
         {"pool": {"kernel": True}},
     ]
-    model = Model("bad", "cnn", {"input": [3, 8, 8], "layers": layers, "depth": 3})
-    found = problems(model=model)
-    assert found == [
+    assert said(layers=layers, depth=3) == [
+        "bad: depth: unknown key (allowed: input, layers, bias, norm)",
+        "bad: layers[0].conv.colour: unknown key (allowed: out, kernel, groups, stride, padding, "
+        "bias, norm, name)",
+        "bad: layers[1]: has none of the keys (allowed: conv, pool, linear, residual)",
+        "bad: layers[2].pool.kernel: invalid count: True (allowed: a whole number from 1 to "
+        "2,147,483,648)",
+    ]
+    assert said(
+        layers=[{"conv": {"out": 4, "kernel": 9}}, {"conv": {"out": 5, "kernel": 1, "groups": 3}}]
+    ) == [
         "bad: layers[0].conv.kernel: 9 is larger than the padded image of (8, 8) (allowed: a "
         "kernel up to 8)",
-        "bad: layers[0].conv.colour: unknown key (allowed: bias, groups, kernel, name, norm, out, "
-        "padding, stride)",
         "bad: layers[1].conv.groups: 3 groups don't divide both 4 and 5 channels (allowed: a "
         "common divisor)",
-        "bad: layers[2].: matches 0 layers (allowed: one of conv, pool, linear, residual)",
-        "bad: layers[3].pool.kernel: True is not a whole number from 1 (allowed: a whole "
-        "number from 1)",
-        "bad: depth: unknown key (allowed: bias, input, layers, norm)",
     ]
 
 

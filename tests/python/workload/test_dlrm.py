@@ -326,18 +326,13 @@ def test_what_cannot_work_is_refused(options: dict[str, object], said: str) -> N
 
 
 def test_bad_models_are_all_named() -> None:
-    bad = {
-        **SMALL,
-        "tables": [{"rows": 0, "dim": 8, "colour": 1}],
-        "interaction": {"kind": "dot"},
-        "bottom": "8",
-    }
-    with pytest.raises(InputError) as caught:
-        parse(Model("bad", "dlrm", bad))
-    found = [str(problem) for problem in caught.value.problems]
-    assert [problem.split(": ")[1] for problem in found] == [
-        "tables[0].rows",
-        "tables[0].colour",
-        "bottom",
-        "interaction.kind",
-    ]
+    def said(**fields: object) -> list[str]:
+        with pytest.raises(InputError) as caught:
+            parse(Model("bad", "dlrm", {**SMALL, **fields}))
+        return [str(problem).split(": ")[1] for problem in caught.value.problems]
+
+    assert said(
+        tables=[{"rows": 0, "dim": 8, "colour": 1}], interaction={"kind": "dots"}, bottom="8"
+    ) == ["tables[0].colour", "tables[0].rows", "bottom", "interaction.kind"]
+    assert said(interaction={"kind": "dot"}, bottom=[9]) == ["interaction.kind"]
+    assert said(interaction={"kind": "given", "rank": 3}) == ["interaction.rank", "interaction.out"]

@@ -89,11 +89,11 @@ BAD = [
     ("gpt3-175b", {"tp": 0}, "tp: invalid count: 0"),
     ("gpt3-175b", {"dp": 2**24 + 1}, "dp: invalid count: 16777217"),
     ("gpt3-175b", {"dp": 2**24, "tp": 2}, "= 33554432 ranks (allowed: up to 16,777,216)"),
-    ("gpt3-175b", {"zero": 4}, "zero: 4 is not one of them (allowed: 0, 1, 2, 3)"),
+    ("gpt3-175b", {"zero": 4}, "zero: invalid count: 4 (allowed: 0, 1, 2, 3)"),
     (
         "gpt3-175b",
         {"schedule": "zb-v"},
-        "schedule: 'zb-v' is not one of them (allowed: gpipe, 1f1b, interleaved, zb-h1, dualpipe)",
+        "schedule: unknown schedule 'zb-v' (allowed: gpipe, 1f1b, interleaved, zb-h1, dualpipe)",
     ),
     (
         "gpt3-175b",
@@ -106,7 +106,7 @@ BAD = [
         "virtual_stages: an interleaved schedule of 1 chunk per stage",
     ),
     ("gpt3-175b", {"virtual_stages": 2}, "virtual_stages: 2 chunks of a single stage"),
-    ("gpt3-175b", {"sp": "yes"}, "sp: 'yes' is neither on nor off (allowed: true or false)"),
+    ("gpt3-175b", {"sp": "yes"}, "sp: 'yes' is neither true nor false (allowed: true, false)"),
     (
         "gpt3-175b",
         {"global_batch": 2**24},

@@ -281,7 +281,7 @@ def test_parameters_are_gathered_in_the_buckets_of_their_gradients() -> None:
 
 @pytest.mark.parametrize("bucket", [0.0, -1.0, float("nan"), True])
 def test_no_bucket(bucket: float) -> None:
-    with pytest.raises(arm.InputError, match="is out of range"):
+    with pytest.raises(arm.InputError, match=r"out of range|True is not a number"):
         build("llama-3-8b", dp=8, framework_set={"bucket_mb": bucket})
 
 

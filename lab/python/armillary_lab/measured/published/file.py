@@ -6,10 +6,12 @@ that rows of a kind have. Not here: what rows mean."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from armillary import declared
+from armillary.declared import Allowed, Made, Others, Source, Wrong, shown
 from armillary.documents import parse_json, read_text
 from armillary.errors import ArmillaryError, InputError, Problem
 
@@ -20,63 +22,114 @@ KINDS = ("collectives", "training", "mlperf", "compute")
 _ALLOWED = f"JSON: an object with lists {', '.join(KINDS)}, one of them with rows"
 _MOST = 20
 """Problems of a file that are listed."""
-
-_Kinds = tuple[type, ...]
-_TEXT: _Kinds = (str,)
-_OBJECT: _Kinds = (dict,)
-_NUMBER: _Kinds = (int, float)
-_WORDS: Mapping[type, str] = {
-    str: "text",
-    dict: "an object",
-    list: "a list",
-    int: "a number",
-    float: "a number",
-    bool: "true or false",
-    type(None): "null",
-}
-
-_REQUIRED: Mapping[str, Mapping[str, _Kinds]] = {
-    "collectives": {"id": _TEXT, "op": _TEXT, "hardware": _OBJECT, "points": (list,)},
-    "training": {
-        "id": _TEXT,
-        "group": _TEXT,
-        "model": _OBJECT,
-        "hardware": _OBJECT,
-        "parallel": _OBJECT,
-        "batch": _OBJECT,
-        "metric": _OBJECT,
-    },
-    "mlperf": {"id": _TEXT, "benchmark": _TEXT, "accelerator": _TEXT},
-    "compute": {"kind": _TEXT},
-}
-_OPTIONAL: Mapping[str, Mapping[str, _Kinds]] = {
-    "collectives": {"software": _OBJECT, "source": (dict, str)},
-    "training": {"source": (dict, str)},
-    "mlperf": {"config": _OBJECT, "tracked_stats_median": _OBJECT, "source": (dict, str)},
-    "compute": {},
-}
-"""Fields that a row may lack, or have as null."""
-_NUMBERS: Mapping[str, tuple[str, ...]] = {
-    "hardware": ("gpus", "nodes", "gpus_per_node", "nics_per_node", "nic_Gbps"),
-    "metric": (
-        "iter_time_s",
-        "iter_time_s_derived",
-        "step_time_s",
-        "tokens_per_s",
-        "tokens_per_s_per_gpu",
-        "aggregate_pflops_digitised",
-        "gpu_memory_GB",
-        "real_alloc_gib",
-    ),
-    "tracked_stats_median": ("train_step_time", "train_step_timing", "throughput"),
-    "points": ("bytes", "ip_us", "oop_us", "ip_algbw", "oop_algbw", "ip_busbw", "oop_busbw"),
-}
-"""Numbers in objects, or in lists of objects, that are positive where they are given (0: not
-measured)."""
 _LEAST, _LARGEST = 1e-12, 1e15
 """Between these are all numbers that a measurement can have: a petabyte, 30 years in us."""
-_WORDS_IN: Mapping[str, tuple[str, ...]] = {"hardware": ("gpu",)}
-"""Texts in objects."""
+
+
+def _amount(raw: object) -> object:
+    """A positive number, or 0 for what was not measured. NaN is none."""
+    if type(raw) not in (int, float):
+        raise Wrong(f"{shown(raw)} is not a number")
+    if not (raw == 0 or _LEAST <= raw <= _LARGEST):  # type: ignore[operator]
+        raise Wrong(f"is {raw:g}")
+    return raw
+
+
+def _origin(raw: object) -> object:
+    if not isinstance(raw, dict | str):
+        raise Wrong(f"{shown(raw)} is neither text nor an object")
+    return raw
+
+
+_WORDS = f"0, a number from {_LEAST:g} to {_LARGEST:g}, or null"
+_Amount = Annotated[object, Made(_amount), Allowed(_WORDS)] | None
+_Object = Mapping[str, object]
+_Origin = Annotated[object, Made(_origin), Allowed("text or an object")] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hardware:
+    gpu: str | None = None
+    gpus: _Amount = None
+    nodes: _Amount = None
+    gpus_per_node: _Amount = None
+    nics_per_node: _Amount = None
+    nic_Gbps: _Amount = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    iter_time_s: _Amount = None
+    iter_time_s_derived: _Amount = None
+    step_time_s: _Amount = None
+    tokens_per_s: _Amount = None
+    tokens_per_s_per_gpu: _Amount = None
+    aggregate_pflops_digitised: _Amount = None
+    gpu_memory_GB: _Amount = None
+    real_alloc_gib: _Amount = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Median:
+    train_step_time: _Amount = None
+    train_step_timing: _Amount = None
+    throughput: _Amount = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    bytes: _Amount = None
+    ip_us: _Amount = None
+    oop_us: _Amount = None
+    ip_algbw: _Amount = None
+    oop_algbw: _Amount = None
+    ip_busbw: _Amount = None
+    oop_busbw: _Amount = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Collectives:
+    id: str
+    op: str
+    hardware: Annotated[_Hardware, Others()]
+    points: tuple[Annotated[_Point, Others()], ...]
+    software: _Object | None = None
+    source: _Origin = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Training:
+    id: str
+    group: str
+    model: _Object
+    hardware: Annotated[_Hardware, Others()]
+    parallel: _Object
+    batch: _Object
+    metric: Annotated[_Metric, Others()]
+    source: _Origin = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    id: str
+    benchmark: str
+    accelerator: str
+    config: _Object | None = None
+    tracked_stats_median: Annotated[_Median, Others()] | None = None
+    source: _Origin = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    collectives: tuple[Annotated[_Collectives, Others()], ...] = ()
+    training: tuple[Annotated[_Training, Others()], ...] = ()
+    mlperf: tuple[Annotated[_Submission, Others()], ...] = ()
+    compute: tuple[Annotated[_Kernel, Others()], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,71 +145,13 @@ class Measurements:
 def read(path: str) -> Measurements:
     """The rows of a file. Raises `InputError` if it can't be read or has no rows, or if a field of
     a row is missing or not what rows of its kind have there."""
-    found = parse_json(read_text(path, _ALLOWED), path, _ALLOWED)
-    if not isinstance(found, dict):
-        raise InputError([Problem(path, "", "has no measurements", _ALLOWED)])
-    problems = [each for kind in KINDS for each in _problems(path, kind, found.get(kind, []))]
-    if not problems and not any(found.get(kind) for kind in KINDS):
-        problems = [Problem(path, "", "has no measurements", _ALLOWED)]
-    if problems:
+    source = Source(parse_json(read_text(path, _ALLOWED), path, _ALLOWED), path)
+    declared.read_value(Annotated[_File, Others()], source, (), source.values, None)
+    rows = {} if source.problems else {kind: source.values.get(kind) or () for kind in KINDS}
+    if not any(rows.values()):
+        problems = source.problems or [Problem(path, "", "has no measurements", _ALLOWED)]
         raise InputError(problems[:_MOST])
-    return Measurements(**{kind: tuple(found.get(kind, ())) for kind in KINDS})
-
-
-def _problems(path: str, kind: str, rows: object) -> Iterator[Problem]:
-    if not isinstance(rows, list):
-        yield Problem(path, kind, f"is {_WORDS[type(rows)]}", "a list of objects")
-        return
-    for index, row in enumerate(rows):
-        place = f"{kind}[{index}]"
-        if not isinstance(row, dict):
-            yield Problem(path, place, f"is {_WORDS[type(row)]}", "an object")
-            continue
-        for key, kinds in _REQUIRED[kind].items():
-            if key not in row:
-                yield Problem(path, place, f"has no {key!r}", ", ".join(_REQUIRED[kind]))
-            else:
-                yield from _field(path, f"{place}.{key}", key, row[key], kinds)
-        for key, kinds in _OPTIONAL[kind].items():
-            if row.get(key) is not None:
-                yield from _field(path, f"{place}.{key}", key, row[key], kinds)
-
-
-def _field(path: str, place: str, key: str, value: object, kinds: _Kinds) -> Iterator[Problem]:
-    """Faults of a field, and of the numbers in it."""
-    if type(value) not in kinds:
-        allowed = " or ".join(_WORDS[kind] for kind in kinds)
-        yield Problem(path, place, f"is {_WORDS[type(value)]}", allowed)
-        return
-    if not isinstance(value, list):
-        yield from _numbers(path, place, key, value)
-        return
-    for index, each in enumerate(value):
-        if isinstance(each, dict):
-            yield from _numbers(path, f"{place}[{index}]", key, each)
-        else:
-            yield Problem(path, f"{place}[{index}]", f"is {_WORDS[type(each)]}", "an object")
-
-
-def _numbers(path: str, place: str, key: str, value: object) -> Iterator[Problem]:
-    if not isinstance(value, dict):
-        return
-    for name in _NUMBERS.get(key, ()):
-        number = value.get(name)
-        if number is None or (type(number) in _NUMBER and _can_be(number)):
-            continue
-        said = f"is {number:g}" if type(number) in _NUMBER else f"is {_WORDS[type(number)]}"
-        allowed = f"0, a number from {_LEAST:g} to {_LARGEST:g}, or null"
-        yield Problem(path, f"{place}.{name}", said, allowed)
-    for name in _WORDS_IN.get(key, ()):
-        word = value.get(name)
-        if word is not None and not isinstance(word, str):
-            yield Problem(path, f"{place}.{name}", f"is {_WORDS[type(word)]}", "text, or null")
-
-
-def _can_be(number: float) -> bool:
-    """Whether a measurement can have a number. NaN is none."""
-    return number == 0 or _LEAST <= number <= _LARGEST
+    return Measurements(**{kind: tuple(some) for kind, some in rows.items()})
 
 
 def source(row: Row) -> str:
