@@ -111,9 +111,11 @@ OLD_FILES = (
     b"topology: Ring(4)\nlinks: [{bandwidth: 100 GB/s, latency: 1 us}]  # fast\n"
     b"npu: {peak: 100 TFLOPS, compute: {model: roofline, scale: 0.5, 'beside': 0.75}}\n",
     b"workload:\n  model: llama-3-8b\n  options: {tp: 4, kernels: eager}\n"
-    b"platform: {file: dgx-h100, npus: 4}\nparameters:\n  workload.merged: [true, false]\n"
+    b"platform: {file: dgx-h100, npus: 4, settings: {npu.compute.scale: 0.5}}\nparameters:\n"
+    b"  workload.merged: [true, false]\n  platform.npu.compute.beside: [0.5, 0.75]\n"
     b"  overlap: {set: workload.overlap_tp, values: [true, false]}\n",
-    b"npus: 8\nworkloads:\n- {model: gpt3-175b, tp: 8, overlap_tp: true}\n",
+    b"npus: 8\nnpu: {compute: {model: roofline, scale: 0.5, beside: 0.75}}\n"
+    b"workloads:\n- {model: gpt3-175b, tp: 8, overlap_tp: true}\n",
 )
 
 

@@ -86,7 +86,66 @@ def test_a_design(tmp_path: Path) -> None:
     assert found.after == DESIGN.replace("'overlap_tp'", "'framework_set.overlap_tp'")
 
 
-@pytest.mark.parametrize("text", [PLATFORM, SWEEP, DESIGN])
+SETTINGS = """\
+workload: {model: llama-3-8b, options: {tp: 4}}
+platform:
+  file: dgx-h100
+  npus: 4
+  settings: {npu.compute.scale: 0.5, "npu.compute.beside": 0.75}   # half
+parameters:
+  platform.npu.compute.scale: {from: 0.5, to: 1.5, steps: 3}
+  x: {set: platform.npu.compute.beside, values: [0.75, 0.5]}
+constraints: [x > 0]
+"""
+
+
+def test_platform_keys_in_a_sweep(tmp_path: Path) -> None:
+    """Fixed and varied; `beside` is what is left where transfers run, so that values change too."""
+    found = migrate(write(tmp_path, SETTINGS))
+    assert found.after == (
+        SETTINGS.replace("npu.compute.scale", "npu.compute.speedup")
+        .replace('"npu.compute.beside": 0.75', '"npu.compute.comm_overlap_slowdown": 0.25')
+        .replace(
+            "npu.compute.beside, values: [0.75, 0.5]",
+            "npu.compute.comm_overlap_slowdown, values: [0.25, 0.5]",
+        )
+    )
+    assert not found.left
+    assert not migrate(write(tmp_path, found.after)).changes
+
+
+def test_platform_keys_in_rows(tmp_path: Path) -> None:
+    text = (
+        "workload: {model: llama-3-8b, options: {tp: 4}}\nplatform: {npus: 4}\nrows:\n"
+        "- {platform.file: dgx-h100, platform.npu.compute.beside: 0.75}\n"
+        "- {platform.file: dgx-a100, platform.npu.compute.beside: 1.0}\n"
+    )
+    found = migrate(write(tmp_path, text))
+    assert found.after == text.replace("beside: 0.75", "comm_overlap_slowdown: 0.25").replace(
+        "beside: 1.0", "comm_overlap_slowdown: 0"
+    )
+
+
+def test_a_range_whose_values_change_is_left(tmp_path: Path) -> None:
+    """1 - x turns a range around."""
+    text = SETTINGS.replace("compute.scale: {", "compute.beside: {").replace("1.5", "0.75")
+    found = migrate(write(tmp_path, text))
+    assert [each.place for each in found.left] == ["parameters.platform.npu.compute.beside"]
+    assert "comm_overlap_slowdown by hand" in found.left[0].why
+
+
+def test_platform_keys_in_a_design(tmp_path: Path) -> None:
+    text = DESIGN.replace(
+        "npu: {peak: 400 TFLOPS}",
+        "npu: {peak: 400 TFLOPS, compute: {model: roofline, beside: 0.75}}\n"
+        "settings: {npu.compute.scale: 2}",
+    )
+    found = migrate(write(tmp_path, text))
+    assert yaml.safe_load(found.after)["npu"]["compute"]["comm_overlap_slowdown"] == 0.25
+    assert "settings: {npu.compute.speedup: 2}" in found.after
+
+
+@pytest.mark.parametrize("text", [PLATFORM, SWEEP, DESIGN, SETTINGS])
 @pytest.mark.parametrize(
     "layout",
     [

@@ -45,26 +45,29 @@ def find(kind: str, file: str, text: str, document: documents.Document, folder: 
 
 def _platform(file: str, text: str, value: object) -> Found:
     """Keys that the reader of platforms warns of. Their converted values are those that it has."""
-    platform = Platform.parse(text, file)
-    new = dict(_RENAMED.findall("\n".join(platform.warnings)))
     found = Found()
-    _keys(found, value, new, (), "")
+    rename_keys(found, value, renamed(Platform.parse(text, file)), (), "")
     return found
 
 
-def _keys(found: Found, value: object, new: Mapping[str, str], path: Path_, at: str) -> None:
+def renamed(platform: Platform) -> dict[str, str]:
+    """New names of keys by the old ones, as the reader of platforms warns of them."""
+    return dict(_RENAMED.findall("\n".join(platform.warnings)))
+
+
+def rename_keys(found: Found, value: object, new: Mapping[str, str], path: Path_, at: str) -> None:
     """Finds keys whose path, with its parents named as today and without indices, has a new
     name."""
     if isinstance(value, list):
         for index, each in enumerate(value):
-            _keys(found, each, new, (*path, index), at)
+            rename_keys(found, each, new, (*path, index), at)
     elif isinstance(value, dict):
         for key, each in value.items():
             here = f"{at}.{key}" if at else str(key)
             today = new.get(here, here)
             if today != here:
                 found.keys[*path, str(key)] = today.rpartition(".")[2]
-            _keys(found, each, new, (*path, str(key)), today)
+            rename_keys(found, each, new, (*path, str(key)), today)
 
 
 def _sweep(found: Found, values: Mapping[str, Any], folder: str) -> None:

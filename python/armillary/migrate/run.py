@@ -15,6 +15,7 @@ from ..errors import InputError, Problem
 from ..platform import Platform
 from ..sweep import reader
 from ..sweep.source import parse
+from . import platform_keys
 from .found import Found, find
 from .kinds import kind_of
 from .text import Change, rewritten
@@ -69,7 +70,9 @@ def migrate(file: str | os.PathLike[str]) -> Migrated:
             ]
         )
     kind = kind_of(name, document.value)
-    found = find(kind, name, text, document, os.path.dirname(name) or ".")  # noqa: PTH120
+    folder = os.path.dirname(name) or "."  # noqa: PTH120
+    found = find(kind, name, text, document, folder)
+    platform_keys.find(found, kind, document.value, folder)
     after, changes, left = rewritten(text, found)
     if kind == "platform" and changes:
         after, changes, left = _same_platform(name, text, after, found)
