@@ -83,35 +83,52 @@ def explain(
 
     RESULT may be a model with its options, as for run: armillary explain llama-3-70b --tp 8 -p
     dgx-h100."""
-    from .. import api
-    from ..explain import ExplanationInterrupted
-    from ..explain import explain as explained
-    from ..repeat import Unrepeatable
-    from ..report import reading
-
     with output.guard("armillary check" if each.platform else ""):
         output.claim(
             {"--json": each.json, "--report": each.report}, what, each.platform, each.groups
         )
         if each.platform is None:
-            _no_run(each, options)
-            _require_result(what)
-            result = reading.read(what)
-            again: Again | Unrepeatable
-            again = Unrepeatable("--no-what-if") if each.no_what_if else api.rerun(result)
+            result, again = _read(what, each, options)
         else:
             read = partial(models.source, what, options, groups=each.groups, passes=each.passes)
             result, again = _run(
                 *models.on(each.platform, each.set_, each.npus, what, options, read), each.backend
             )
-        stop = None
-        try:
-            with output.progress("what would help", clock=False) as update:
-                wanted = None if each.no_what_if else again
-                found = explained(result, node, again=wanted, seconds=each.seconds, progress=update)
-        except ExplanationInterrupted as stopped:
-            found, stop = stopped.found, stopped.stop
-        output.write_explanation(found, each.json, each.report, stop)
+        _explain(result, node, None if each.no_what_if else again, each)
+
+
+def _explain(
+    result: Report, node: str | None, again: Again | Unrepeatable | None, each: ExplainOptions
+) -> None:
+    """Explains a result, and writes what was found."""
+    from ..explain import ExplanationInterrupted
+    from ..explain import explain as explained
+
+    stop = None
+    try:
+        with output.progress("what would help", clock=False) as update:
+            found = explained(result, node, again=again, seconds=each.seconds, progress=update)
+    except ExplanationInterrupted as stopped:
+        found, stop = stopped.found, stopped.stop
+    output.write_explanation(found, each.json, each.report, stop)
+
+
+def _read(
+    what: str, each: ExplainOptions, options: models.Options
+) -> tuple[Report, Again | Unrepeatable]:
+    """A result of a file, and what repeats its run."""
+    from ..report import reading
+
+    _no_run(each, options)
+    _require_result(what)
+    result = reading.read(what)
+    if each.no_what_if:
+        from ..repeat import Unrepeatable
+
+        return result, Unrepeatable("--no-what-if")
+    from .. import api
+
+    return result, api.rerun(result)
 
 
 def _run(source: Workload, target: Platform, backend: str | None) -> tuple[Report, Again]:

@@ -128,13 +128,16 @@ def on(
 ) -> tuple[Workload, Platform]:
     """The workload `name` that `read` makes, and the platform with the settings of the framework
     among `options`. For a model the platform is resized, which is logged."""
-    from .. import api
     from ..platform import Platform
-    from ..workload import is_model
-    from ..workload.frameworks import settings_of
 
-    given = {**settings_of(options), **settings(set_, npus)}
+    given: dict[str, object] = dict(settings(set_, npus))
+    if "framework" in options:
+        from ..workload.frameworks import settings_of
+
+        given = {**settings_of(options), **given}
     target = Platform.load(platform, given)
+    from ..workload import is_model
+
     made = read(target)
     if not is_model(name) or "npus" in given or target.npus == made.ranks:
         return made, target
@@ -142,6 +145,8 @@ def on(
         f"{target.name}: {counted(target.npus, 'NPU')} resized to {made.ranks:,}, one for each "
         f"rank of {name}"
     )
+    from .. import api
+
     return made, api.sized(platform, made, given)
 
 

@@ -91,8 +91,6 @@ def run(workload: WorkloadName, options: models.Options, each: RunOptions) -> No
     In one step: armillary run llama-3-70b --tp 8 --dp 64 -p dgx-h100-16n. The platform is resized
     to the model's ranks unless --npus says otherwise; armillary workload MODEL --help explains the
     options of a model."""
-    from .. import api
-
     with output.guard("armillary check"):
         output.claim(
             {
@@ -111,6 +109,8 @@ def run(workload: WorkloadName, options: models.Options, each: RunOptions) -> No
         if each.write_plan is not None:
             chosen = models.chosen(workload, options)
             forms.write_plan(workload, chosen, each.write_plan)
+        from .. import api
+
         with output.progress("simulating") as update:
             result = api.simulate(
                 source,
