@@ -556,9 +556,9 @@ def is_backend(name: str) -> bool:
 
 def check(
     workload: Workload, platform: Platform, backend: str | None
-) -> list[tuple[str, str, str, str]]:
+) -> tuple[list[tuple[str, str, str, str]], list[str]]:
     """Everything that `simulate` would refuse, as `(file, place, message, help)`, without
-    simulating."""
+    simulating; where that is nothing, what it will warn of and assume, as far as that is known."""
 
 def check_backend(platform: Platform, backend: str) -> list[tuple[str, int, str | None]]:
     """What the conformance suite finds about a backend on the network of a platform: what was sent,

@@ -357,8 +357,17 @@ def check(
 ) -> list[Problem]:
     """All problems that `simulate` would report, without simulating. Raises `InputError` for an
     unknown platform."""
+    return findings(workload, platform, backend=backend)[0]
+
+
+def findings(
+    workload: Workload, platform: AnyPlatform, *, backend: str | None = None
+) -> tuple[list[Problem], list[str]]:
+    """The problems of `check`; where there are none, warnings and assumptions of the run, as far as
+    they are known before it."""
     target = Platform.of(platform)
-    return [Problem(*parts) for parts in _core.check(workload._core, target._core, backend)]
+    problems, warnings = _core.check(workload._core, target._core, backend)
+    return [Problem(*parts) for parts in problems], warnings
 
 
 CONFORMANCE_NETWORKS = ("Ring(4)", "Switch(6)", "Ring(2)_Switch(4)")

@@ -122,19 +122,22 @@ pub fn collective(
     run(py, config, progress)
 }
 
+/// File, place, message and help of a problem.
+type Said = (String, String, String, String);
+
 #[pyfunction]
 pub fn check(
     py: Python<'_>,
     workload: &Workload,
     platform: &Platform,
     backend: Option<&str>,
-) -> PyResult<Vec<(String, String, String, String)>> {
+) -> PyResult<(Vec<Said>, Vec<String>)> {
     let backend = chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?;
     let owned = |p: Problem| (p.file, p.place, p.message, p.help);
     let (workload, platform) = (workload.0.clone(), platform.0.clone());
     match minded(py, None, move |_| sim::check(&workload, &platform, &backend))? {
-        Ok(()) => Ok(Vec::new()),
-        Err(Error::Input(problems)) => Ok(problems.into_iter().map(owned).collect()),
+        Ok(warnings) => Ok((Vec::new(), warnings)),
+        Err(Error::Input(problems)) => Ok((problems.into_iter().map(owned).collect(), Vec::new())),
         Err(error) => Err(errors::run(py, error)),
     }
 }

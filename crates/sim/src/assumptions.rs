@@ -6,10 +6,10 @@
 
 use crate::parts::Parts;
 use device::compute::{Compute, Efficiency};
-use graph::{CollectiveKind, Op};
+use graph::{CollectiveKind, Op, Workload};
 use lowering::{Line, Shape};
 use network::Usage;
-use platform::{Measured, Policy};
+use platform::{Measured, Platform, Policy};
 use stats::Operation;
 use std::collections::BTreeSet;
 use topology::{Fabric, Paths};
@@ -25,24 +25,34 @@ const STORED: f64 = 0.05;
 
 /// The assumptions for the report.
 pub(crate) fn of_run(parts: &Parts, operations: &[Operation], step: Time) -> Vec<String> {
-    let policy = idle_policy(parts);
-    if !parts.platform.profile.is_native() {
+    let (workload, platform) = (parts.workload, parts.platform);
+    let policy = idle_policy(workload, platform);
+    if !platform.profile.is_native() {
         return policy.into_iter().collect();
     }
-    let all = [policy, full_speed(parts), small_messages(parts, operations, step)];
+    let small = small_messages(parts, operations, step);
+    let all = [policy, full_speed(workload, platform), small];
     let paths = idle_links(parts).into_iter().chain(relayed_blocks(parts));
-    all.into_iter().flatten().chain(paths).chain(unmeasured(parts)).collect()
+    all.into_iter().flatten().chain(paths).chain(unmeasured(workload, platform)).collect()
+}
+
+/// Those that are known before a run.
+pub(crate) fn before_run(workload: &Workload, platform: &Platform) -> Vec<String> {
+    let policy = idle_policy(workload, platform);
+    let speed = || full_speed(workload, platform).into_iter().chain(unmeasured(workload, platform));
+    let more = platform.profile.is_native().then(speed);
+    policy.into_iter().chain(more.into_iter().flatten()).collect()
 }
 
 /// Priorities order nothing, where all are the same.
-fn idle_policy(parts: &Parts) -> Option<String> {
-    let nodes = || parts.workload.programs.iter().flat_map(|program| program.nodes());
+fn idle_policy(workload: &Workload, platform: &Platform) -> Option<String> {
+    let nodes = || workload.programs.iter().flat_map(|program| program.nodes());
     let mut priorities = nodes().filter_map(|node| match node.op {
         Op::Collective { priority, .. } => Some(priority),
         _ => None,
     });
     let first = priorities.next()?;
-    let is_explicit = parts.platform.scheduler.policy == Policy::Explicit;
+    let is_explicit = platform.scheduler.policy == Policy::Explicit;
     (is_explicit && priorities.all(|priority| priority == first)).then(|| {
         format!(
             "scheduler.policy explicit orders as fifo does: all collectives of the workload have \
@@ -119,21 +129,19 @@ fn idle_links(parts: &Parts) -> Vec<String> {
 }
 
 /// Collectives of this preset were never compared with measured ones.
-fn unmeasured(parts: &Parts) -> Option<String> {
+fn unmeasured(workload: &Workload, platform: &Platform) -> Option<String> {
     let communicates = || {
-        let nodes = || parts.workload.programs.iter().flat_map(|program| program.nodes());
+        let nodes = || workload.programs.iter().flat_map(|program| program.nodes());
         nodes().any(|node| matches!(node.op, Op::Collective { .. }))
     };
-    let platform = parts.platform;
     (platform.measured == Measured::Nothing && communicates())
         .then(|| format!("no measurement of a collective supports {}", platform.name))
 }
 
 /// Kernels have the efficiencies of other hardware.
-pub(crate) fn fitted_elsewhere(parts: &Parts) -> Option<String> {
-    let platform = parts.platform;
+pub(crate) fn fitted_elsewhere(workload: &Workload, platform: &Platform) -> Option<String> {
     let said = platform.npu.fitted_on.as_ref()?;
-    (computes(parts) && !platform.scheduler.replay_only).then(|| {
+    (computes(workload) && !platform.scheduler.replay_only).then(|| {
         format!(
             "no measurement of a training step supports {}: its efficiencies are those fitted on \
              {said} (docs/models/compute.md#assumed-efficiencies)",
@@ -143,19 +151,21 @@ pub(crate) fn fitted_elsewhere(parts: &Parts) -> Option<String> {
 }
 
 /// Whether anything computes for as long as the platform's model says.
-fn computes(parts: &Parts) -> bool {
-    let programs = &parts.workload.programs;
-    programs.iter().any(|program| program.nodes().iter().any(|node| node.op.work().is_some()))
+fn computes(workload: &Workload) -> bool {
+    workload
+        .programs
+        .iter()
+        .any(|program| program.nodes().iter().any(|node| node.op.work().is_some()))
 }
 
 /// Kernels reach the peak of a roofline without efficiencies.
-fn full_speed(parts: &Parts) -> Option<String> {
-    let Compute::Roofline(roofline) = &parts.platform.npu.compute else { return None };
-    if roofline.efficiency != Efficiency::default() || !computes(parts) {
+fn full_speed(workload: &Workload, platform: &Platform) -> Option<String> {
+    let Compute::Roofline(roofline) = &platform.npu.compute else { return None };
+    if roofline.efficiency != Efficiency::default() || !computes(workload) {
         return None;
     }
     let peak = roofline.peak.as_tflops();
-    let preset = match &parts.platform.like.compute {
+    let preset = match &platform.like.compute {
         Some(name) => format!("; the preset {name} has fitted values"),
         None => String::new(),
     };

@@ -12,9 +12,10 @@ use crate::{assumptions, bounds, flits, names, packets, picture};
 use engine::Digest;
 use executor::observe::{self, Log, Source};
 use executor::{Finished, RankTotals};
-use graph::ranges;
+use graph::{Workload, ranges};
 use indexmap::IndexMap;
 use network::Usage;
+use platform::Platform;
 use platform::config::native;
 use stats::{
     Class, Counts, Detail, Dimension, Link, Origin, Part, PerPart, Report, SCHEMA, StepParts,
@@ -77,7 +78,7 @@ pub(crate) fn outcome(
         // Nothing is drawn.
         seed: 0,
         digest: digest(parts, &finished.ranks),
-        warnings: assumptions::fitted_elsewhere(parts)
+        warnings: assumptions::fitted_elsewhere(workload, parts.platform)
             .into_iter()
             .chain(warnings(parts, fullest.as_ref(), outside, &dimensions))
             .chain(crowded(parts, &finished.usage, step))
@@ -195,17 +196,40 @@ fn warnings(
         )
     };
     let shared: Vec<String> = dimensions.iter().filter(beyond).map(text).collect();
-    let notes =
-        parts.workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
-    let declared = parts
-        .workload
-        .declaration
-        .iter()
-        .flat_map(|declaration| declaration.warnings.iter().cloned());
-    let shared = declared.chain(shared).chain(fullest.and_then(|each| each.warning(parts)));
+    let shared =
+        declared(parts.workload).chain(shared).chain(fullest.and_then(|each| each.warning(parts)));
     let shared = shared.chain(outside.iter().filter_map(Fill::warning));
-    let compute = lowering::compute::warnings(parts.workload, parts.platform);
-    shared.chain(parts.platform.warnings.iter().cloned()).chain(compute).chain(notes).collect()
+    shared.chain(stated(parts.workload, parts.platform)).collect()
+}
+
+/// Warnings of the workload's generator.
+fn declared(workload: &Workload) -> impl Iterator<Item = String> {
+    let declaration = workload.declaration.iter();
+    declaration.flat_map(|declaration| declaration.warnings.iter().cloned())
+}
+
+/// Warnings of the platform, of the workload on its NPUs, and of the files of the workload.
+fn stated(workload: &Workload, platform: &Platform) -> impl Iterator<Item = String> {
+    let notes = workload.notes.iter().map(|(what, count)| format!("{what} ({})", times(*count)));
+    let compute = lowering::compute::warnings(workload, platform);
+    platform.warnings.iter().cloned().chain(compute).chain(notes)
+}
+
+/// Warnings and assumptions of a run, as far as they are known before it.
+pub(crate) fn warnings_before(
+    workload: &Workload,
+    platform: &Platform,
+    backend: &str,
+) -> Vec<String> {
+    let assumed = assumptions::before_run(workload, platform);
+    assumptions::fitted_elsewhere(workload, platform)
+        .into_iter()
+        .chain(declared(workload))
+        .chain(stated(workload, platform))
+        .chain(platform.network.idle(backend))
+        .chain(platform.network.doubt(backend))
+        .chain(assumed.into_iter().map(|each| format!("assumed: {each}")))
+        .collect()
 }
 
 /// Warnings about dimensions of a graph that carried more than they can: several operations or

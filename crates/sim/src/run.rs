@@ -200,16 +200,22 @@ pub fn read(config: &Config) -> Result<Workload, Error> {
     }
 }
 
-/// Refuses what [`run`] would refuse, without running it.
+/// Refuses what [`run`] would refuse, without running it. Returns warnings and assumptions of the
+/// run, as far as they are known before it.
 ///
 /// # Errors
 /// Every problem found.
-pub fn check(workload: &Workload, platform: &Platform, backend: &BackendKind) -> Result<(), Error> {
+pub fn check(
+    workload: &Workload,
+    platform: &Platform,
+    backend: &BackendKind,
+) -> Result<Vec<String>, Error> {
     let (platform, mut unfit) = custom_files::load(platform, workload);
     make(backend, &platform, &mut unfit);
     let (lowering, settings) =
         (lowering::of(&platform, workload), Settings::of(&platform, workload));
-    check::all(workload, &platform, unfit, &settings, lowering.as_ref())
+    check::all(workload, &platform, unfit, &settings, lowering.as_ref())?;
+    Ok(report::warnings_before(workload, &platform, backend.name()))
 }
 
 /// The network of a run; what keeps it from being made goes to `unfit`.

@@ -70,7 +70,7 @@ def check(
         if platform is None:
             missing = Problem("", "--platform", "is missing", "a preset or a platform file")
             raise InputError([missing])
-        problems: list[Problem] = []
+        problems, warnings = list[Problem](), list[str]()
         if passes != 1 and workload is None:
             problems.append(
                 Problem("", f"--passes {passes}", "there is no workload", "a text workload as well")
@@ -89,16 +89,15 @@ def check(
                 else _attempt(lambda: api.sized(platform, made, given), problems)
             )
         if target and source:
-            problems += api.check(source, target, backend=backend) + too_large(
-                source.summary, target
-            )
-            for warning in near(source.summary, target):
-                output.log(f"warning: {warning}")
+            found, warnings = api.findings(source, target, backend=backend)
+            problems += found + too_large(source.summary, target)
+            warnings += near(source.summary, target)
         elif target:
-            found, warnings = target.findings()
+            found, unknown = target.findings()
             problems += found
-            for warning in warnings:
-                output.log(f"warning: {warning}")
+            warnings = [*target.warnings, *unknown]
+        for warning in warnings:
+            output.log(f"warning: {warning}")
         head = {
             "schema": SCHEMA,
             "version": __version__,
@@ -108,7 +107,12 @@ def check(
         output.write_json(
             json,
             json_text.dumps(
-                {**head, "problems": [asdict(problem) for problem in problems]}, indent=2
+                {
+                    **head,
+                    "warnings": warnings,
+                    "problems": [asdict(problem) for problem in problems],
+                },
+                indent=2,
             ),
         )
         output.show_problems(problems, limit=None)

@@ -16,6 +16,22 @@ def test_nothing_wrong(armillary: Armillary, tmp_path: Path) -> None:
     assert (run.returncode, run.stdout, run.stderr) == (0, "no problem found\n", "")
 
 
+def test_warnings_are_those_of_a_run(armillary: Armillary, tmp_path: Path) -> None:
+    """As far as they are known before it: on standard error and in JSON."""
+    toy.platform(tmp_path)
+    settings = ["npu.peak=100 TFLOPS", "npu.memory.bandwidth=1 TB/s", "scheduler.policy=explicit"]
+    arguments = ["resnet-50", "--dp", "8", "-p", "toy.yml"]
+    arguments += [word for each in settings for word in ("--set", each)]
+    run = json.loads(armillary("run", *arguments, "--json", "-").stdout)
+    checked = armillary("check", *arguments, "--json", "-")
+    said = json.loads(checked.stdout)["warnings"]
+    assert {f"warning: {each}" for each in said} == set(checked.stderr.splitlines())
+    known = {*run["warnings"], *(f"assumed: {each}" for each in run["assumptions"])}
+    assert any("100 % of the peak" in each for each in said)
+    assert any("orders as fifo does" in each for each in said)
+    assert set(said) <= known
+
+
 def test_platform_alone(armillary: Armillary, tmp_path: Path) -> None:
     toy.platform(tmp_path)
     assert armillary("check", "-p", "toy.yml").returncode == 0

@@ -6,6 +6,7 @@ import json as json_text
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from armillary.cli import completion, output
 from armillary.cli.options import Json
 from armillary.cli.verb_options import takes
 from armillary.errors import InputError, Problem
+from armillary.units import counted
 
 from ..settings import RunOptions, Settings
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     from ..run.loop import Outcome, Progress
 
-    Bound = tuple[str, StepParts]
+    Bound = tuple[str, StepParts, tuple[str, ...]]
+    """A platform, the parts of a step on it, and what was assumed."""
 
 SCHEMA = "armillary.train/1"
 
@@ -73,7 +76,8 @@ def train(model: Model, each: TrainOptions) -> None:
         from ..run import launch
 
         torch_check.require("armillary train", "training needs")
-        settings, facts = each.settings(model), parse(load_model(model))
+        settings, read = each.settings(model), load_model(model)
+        facts = parse(read)
         worker = launch.is_worker()
         if worker:
             settings = launch.of_world(settings)
@@ -90,7 +94,7 @@ def train(model: Model, each: TrainOptions) -> None:
                 _start(each)
                 return
             with launch.worker():
-                _run(settings, facts, bound, each.log_dir, each.json)
+                _run(settings, facts, bound, each.log_dir, each.json, read.notes)
         except KeyboardInterrupt as stop:
             output.interrupted(stop, _kept(settings, each.log_dir))
 
@@ -161,29 +165,39 @@ def _roofline(settings: Settings, platform: str) -> Bound:
         "messages": settings.formats.text,
         "optimizer": settings.optimizer,
     }
+    assumed = list(target.warnings)
     with ExitStack() as stack:
         if settings.plan is not None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            given["plan"] = _in_memory(settings.plan, folder)
+            given["plan"], moved = _in_memory(settings.plan, folder)
+            if moved:
+                said = f"assumed: the roofline has {counted(moved, 'table')} of slower memory"
+                assumed.append(f"{said} in that of the processes")
         step = roofline(settings.model, target, **given)
-    return target.name, step.scaled(1e9)
+    return target.name, step.scaled(1e9), tuple(assumed)
 
 
-def _in_memory(plan: str, folder: str) -> str:
-    """A plan with all tables in the memory of the processes: Eq. 1 has no slower memory."""
+def _in_memory(plan: str, folder: str) -> tuple[str, int]:
+    """A plan with all tables in the memory of the processes, as Eq. 1 has no slower memory; and the
+    number of tables that are elsewhere in `plan`."""
     from armillary.model.sharding_plan_file import read_plan, write_plan
 
     found = read_plan(plan)
     tables = tuple(replace(each, tier="device") for each in found.tables)
     path = str(Path(folder) / "plan.json")
     write_plan(replace(found, tables=tables), path)
-    return path
+    return path, sum(each.tier != "device" for each in found.tables)
 
 
 def _run(
-    settings: Settings, facts: Dlrm, bound: Bound | None, log_dir: str | None, json: str | None
+    settings: Settings,
+    facts: Dlrm,
+    bound: Bound | None,
+    log_dir: str | None,
+    json: str | None,
+    notes: Sequence[str],
 ) -> None:
-    """The run on this rank; rank 0 shows and writes."""
+    """The run on this rank; rank 0 shows and writes. `notes` are those of the model's file."""
     from ..checkpoint.folder import resumed_step
     from ..ranks import world
     from ..run import loop
@@ -199,7 +213,7 @@ def _run(
         outcome = loop.train(settings, facts, here, progress=progress, write=write)
         stack.close()
         if here.rank == 0:
-            _show(settings, outcome, bound, json)
+            _show(settings, outcome, bound, json, notes)
 
 
 def _progress(stack: ExitStack) -> Progress | None:
@@ -209,17 +223,25 @@ def _progress(stack: ExitStack) -> Progress | None:
     return lambda done, text: update(done, 0.0, text)
 
 
-def _show(settings: Settings, outcome: Outcome, bound: Bound | None, json: str | None) -> None:
+def _show(
+    settings: Settings,
+    outcome: Outcome,
+    bound: Bound | None,
+    json: str | None,
+    notes: Sequence[str],
+) -> None:
     from armillary.estimate.roofline import reported
 
-    roofline = None
+    roofline, warnings = None, list(notes)
     if bound is not None:
-        name, step = bound
+        name, step, assumed = bound
+        warnings += assumed
         step_ns = 1e9 * settings.global_batch / outcome.rate if outcome.rate else 0.0
         roofline = {"platform": name, **reported(step, settings.global_batch, step_ns)}
     body = {
         "schema": SCHEMA,
         "version": __version__,
+        "warnings": warnings,
         "settings": asdict(settings),
         "steps": outcome.steps,
         "samples": outcome.samples,

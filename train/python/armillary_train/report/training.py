@@ -32,6 +32,7 @@ def page(found: Mapping[str, Any]) -> Page:
         f"{counted(found['samples'], 'sample')} in {found['seconds']:,.1f} s, "
         f"{found['samples_per_second']:,.0f} samples/s",
         facts=list(_facts(found)),
+        warnings=found["warnings"],
         sections=[Section("Scores", [Table("Scores", heads, rows)])],
     )
 
