@@ -18,5 +18,5 @@ pub use executor::{
     Stall,
 };
 pub use folding::{Folding, SlotClass};
-pub use pool_sharing::{Group, Turns, Wanted};
+pub use pool_sharing::{Group, PoolAccesses, Wanted};
 pub use settings::Settings;

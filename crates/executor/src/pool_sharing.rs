@@ -76,7 +76,7 @@ struct Gathering {
 }
 
 /// The accesses of all ranks to the pool, each with a ticket of whoever waits for it.
-pub struct Turns<T> {
+pub struct PoolAccesses<T> {
     /// Queues by rank index, in order.
     queues: Vec<VecDeque<Queued<T>>>,
     /// Places of the ranks that each rank index represents, and how many of them are there.
@@ -90,14 +90,14 @@ pub struct Turns<T> {
     changed: bool,
 }
 
-impl<T: Copy> Turns<T> {
+impl<T: Copy> PoolAccesses<T> {
     /// No access of `ranks` rank indices. `npus` are the NPUs that they stand for, in order, each
     /// with its rank index.
     pub fn new(
         pool: Option<&Pool>,
         ranks: usize,
         npus: impl Iterator<Item = (u32, u32)>,
-    ) -> Turns<T> {
+    ) -> PoolAccesses<T> {
         let (mut places, mut there) = (vec![Vec::new(); ranks], vec![Vec::new(); ranks]);
         for (npu, rank) in npus.filter(|_| pool.is_some()) {
             let Some(place) = pool.map(|pool| pool.place(npu)) else { continue };
@@ -110,7 +110,7 @@ impl<T: Copy> Turns<T> {
         }
         let queues = (0..ranks).map(|_| VecDeque::new()).collect();
         let (gatherings, busy) = (FxHashMap::default(), BTreeSet::new());
-        Turns { queues, places, ranks: there, gatherings, busy, changed: false }
+        PoolAccesses { queues, places, ranks: there, gatherings, busy, changed: false }
     }
 
     /// Sets the partners with which the NPUs of a rank gather the shards of a slot, before the first access that
@@ -226,7 +226,7 @@ impl<T: Copy> Turns<T> {
         let (loads, known) = (pool.loads(&crowd), FxHashMap::default());
         let mut times = Times { access, loads, npus, known };
         let mut first = Time::MAX;
-        let Turns { queues, places, busy, gatherings, .. } = self;
+        let PoolAccesses { queues, places, busy, gatherings, .. } = self;
         for &rank in busy.iter() {
             let front = &mut queues[rank as usize][0];
             let Wanted { bytes, gathers, slot, .. } = front.wanted;

@@ -15,7 +15,7 @@ use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, LinkCost, NetworkSink, Ordered, Sequence,
     Stamp, Transfer, Usage,
 };
-use topology::{Block, LinkGraph, Routing, Splitter, Turns};
+use topology::{Block, LinkGraph, Routing, Splitter, SprayTurns};
 use units::{Span, Time};
 
 /// Which dimensions a message pays for when source and destination differ in several.
@@ -130,7 +130,7 @@ pub struct Analytical {
     paths: Paths,
     memo: Vec<Memo>,
     departures: Departures,
-    turns: Turns,
+    turns: SprayTurns,
     agenda: Agenda<u64>,
     bytes: Vec<u128>,
     carried: Carried,
@@ -205,7 +205,7 @@ impl Analytical {
             paths,
             memo,
             departures,
-            turns: Turns::default(),
+            turns: SprayTurns::default(),
             agenda: Agenda::default(),
             bytes,
             carried: Carried::default(),
@@ -346,7 +346,7 @@ impl Axis {
         routing: Routing,
         (src, dst): (u32, u32),
         (x, y): (u32, u32),
-        turns: Option<&mut Turns>,
+        turns: Option<&mut SprayTurns>,
     ) -> usize {
         // Both ways are alike; which NPU takes which would part NPUs that are.
         if matches!(routing, Routing::Lowest | Routing::Auto) {
@@ -378,7 +378,7 @@ impl Axis {
 fn over_graph(
     (graph, costs): (&LinkGraph, &[LinkCost]),
     (departures, carried): (&mut Departures, &mut Carried),
-    turns: &mut Turns,
+    turns: &mut SprayTurns,
     now: Time,
     &Transfer { src, dst, bytes, paced, .. }: &Transfer,
 ) -> (Option<Time>, Span) {

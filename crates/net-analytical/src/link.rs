@@ -16,7 +16,7 @@ use network::{
     Alike, Backend, ClosedForm, Contention, Delivery, Footprint, LinkCost, LinkEnds, LinkUsage,
     NetworkSink, Ordered, Parts, Sending, Sequence, Stamp, Transfer, Uncontended, Usage,
 };
-use topology::{Hop, LaneId, Lanes, LinkGraph, Routing, Turns};
+use topology::{Hop, LaneId, Lanes, LinkGraph, Routing, SprayTurns};
 use units::{Span, Time};
 
 const NONE: u32 = u32::MAX;
@@ -111,7 +111,7 @@ pub struct LinkQueues {
     messages: Vec<Message>,
     /// Keys of the messages where a policy needs them, and whose turn it is at each node.
     keys: Vec<u64>,
-    turns: Turns,
+    turns: SprayTurns,
     /// Lanes of the message that starts, and messages under way on several lanes.
     lanes: Lanes,
     parts: Parts,
@@ -142,7 +142,7 @@ impl LinkQueues {
             graph,
             messages: Vec::new(),
             keys: Vec::new(),
-            turns: Turns::default(),
+            turns: SprayTurns::default(),
             lanes: Lanes::default(),
             parts: Parts::default(),
             free: Vec::new(),

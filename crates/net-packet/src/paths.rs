@@ -2,7 +2,7 @@
 
 use net_settings::packet::Spraying;
 use rustc_hash::FxHashMap;
-use topology::{LaneId, LinkGraph, Routing, Turns};
+use topology::{LaneId, LinkGraph, Routing, SprayTurns};
 
 /// The end of a route.
 pub(crate) const END: u32 = u32::MAX;
@@ -15,7 +15,7 @@ pub(crate) struct Paths {
     known: FxHashMap<(u32, u32, LaneId), u32>,
     /// Where packets of a connection take different ways: the next links from a node to an NPU.
     choices: FxHashMap<(u32, u32), Box<[u32]>>,
-    turns: Turns,
+    turns: SprayTurns,
     spraying: Spraying,
 }
 
@@ -26,7 +26,7 @@ impl Paths {
             routes: Vec::new(),
             known: FxHashMap::default(),
             choices: FxHashMap::default(),
-            turns: Turns::default(),
+            turns: SprayTurns::default(),
             spraying,
         }
     }

@@ -5,7 +5,7 @@
 //! (`lowering::memory`), the clock (`exchange.rs`).
 
 use device::memory::{Access, Sharing};
-use executor::{Group, Turns, Wanted};
+use executor::{Group, PoolAccesses, Wanted};
 use graph::{Problem, Reach};
 use lowering::memory;
 use platform::Platform;
@@ -23,7 +23,7 @@ pub(crate) struct Accesses {
     /// When the memory of each NPU is free again, and when each shared one.
     own: FxHashMap<u32, Time>,
     shared: FxHashMap<u32, Time>,
-    turns: Turns<u64>,
+    turns: PoolAccesses<u64>,
     /// Accesses to the pool that may be over then, with their NPU. Later ones may delay them.
     ends: BinaryHeap<Reverse<(Time, u64, u32)>>,
 }
@@ -43,7 +43,7 @@ impl Accesses {
         let links = pool.as_ref().and_then(|access| access.pool.as_ref());
         Accesses {
             sharing: memory::sharing(platform),
-            turns: Turns::new(links, npus as usize, (0..npus).map(|npu| (npu, npu))),
+            turns: PoolAccesses::new(links, npus as usize, (0..npus).map(|npu| (npu, npu))),
             platform: platform.clone(),
             pool,
             known: FxHashMap::default(),

@@ -90,7 +90,7 @@ pub(crate) fn problem(platform: &Platform, links: &LinkGraph, refusal: Refusal) 
             let place = key.map_or("network.flit".into(), |key| format!("network.flit.{key}"));
             Problem::new(platform.name.clone(), place, refused.to_string())
         }
-        Refusal::Turns { to, nodes } => {
+        Refusal::Loop { to, nodes } => {
             let (file, place) = place(nodes.first().copied());
             let round: Vec<String> = nodes.iter().map(|&node| name(node)).collect();
             let text =

@@ -41,7 +41,7 @@ pub use lane::Lane;
 pub use link::{Hop, LaneId, Link, LinkError};
 pub use links::LinkGraph;
 pub use notation::{NotationError, Topology};
-pub use routing::{Routing, Turns};
+pub use routing::{Routing, SprayTurns};
 pub use sketch::{Cable, Cell, Layout, Sketch};
 pub use split::{Part, Splitter};
 pub use stack::{coordinates, outermost, rank};

@@ -10,7 +10,7 @@ use crate::lane::KnownLanes;
 use crate::link::{Hop, Link, LinkError};
 use crate::routing::{digit, is_over_cards, over_cards, turned, turned_digit};
 use crate::stack::StackLinks;
-use crate::{Fabric, GraphFabric, LaneId, Rotation, Routing, Turns};
+use crate::{Fabric, GraphFabric, LaneId, Rotation, Routing, SprayTurns};
 use std::collections::BTreeMap;
 use units::Span;
 
@@ -236,7 +236,7 @@ impl LinkGraph {
     /// The next link of a message by the routing policy. `key` starts as [`LinkGraph::key`] and goes
     /// on with the message; `turns` belongs to the network.
     #[inline]
-    pub fn take(&self, node: u32, dst: u32, key: &mut u64, turns: &mut Turns) -> Option<Hop> {
+    pub fn take(&self, node: u32, dst: u32, key: &mut u64, turns: &mut SprayTurns) -> Option<Hop> {
         match self.routing {
             Routing::Lowest => self.next(node, dst),
             Routing::Auto => self.next_evenly(node, dst),

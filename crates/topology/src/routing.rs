@@ -118,9 +118,9 @@ pub(crate) fn turned_digit(key: &mut u64, ways: u32) -> u32 {
 
 /// Whose turn it is at each node, for [`Routing::Spray`].
 #[derive(Clone, Debug, Default)]
-pub struct Turns(Vec<u32>);
+pub struct SprayTurns(Vec<u32>);
 
-impl Turns {
+impl SprayTurns {
     /// The turn of `node`, one of `ways`.
     pub fn take(&mut self, node: u32, ways: u32) -> u32 {
         let node = node as usize;

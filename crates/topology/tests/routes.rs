@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use topology::{
-    Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkError, LinkGraph, Routing, Topology,
-    Turns, coordinates, rank,
+    Block, Dim, Fabric, GraphFabric, GraphLink, GraphNode, LinkError, LinkGraph, Routing,
+    SprayTurns, Topology, coordinates, rank,
 };
 use units::{Bandwidth, Span};
 
@@ -189,7 +189,7 @@ fn leaf_spine() -> LinkGraph {
 
 fn spines_taken(routing: Routing, pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let links = leaf_spine().with_routing(routing);
-    let mut turns = Turns::default();
+    let mut turns = SprayTurns::default();
     let spine = |&(src, dst): &(u32, u32)| {
         let (mut at, mut key, mut route) = (src, routing.key(src, dst), Vec::new());
         while let Some(hop) = links.take(at, dst, &mut key, &mut turns) {

@@ -82,11 +82,11 @@ impl Ring {
 fn to_the_right(groups: &[u64], npus: &[u64]) -> u128 {
     let n = groups.len();
     let whole = n.saturating_sub(1) / 2;
-    let ahead = Turns::new(npus);
-    let behind = Turns::new(&groups.iter().rev().copied().collect::<Vec<u64>>());
+    let ahead = RingSums::new(npus);
+    let behind = RingSums::new(&groups.iter().rev().copied().collect::<Vec<u64>>());
     // Twice the NPUs that a group reaches at least `skip` links on; and the groups that an NPU is
     // reached from.
-    let reached = |sums: &Turns, at: usize, skip: usize| {
+    let reached = |sums: &RingSums, at: usize, skip: usize| {
         let half = if n.is_multiple_of(2) { sums.sum(at + n / 2, 1) } else { 0 };
         2 * sums.sum(at + skip, (whole + 1).saturating_sub(skip)) + half
     };
@@ -104,16 +104,16 @@ fn to_the_right(groups: &[u64], npus: &[u64]) -> u128 {
 }
 
 /// Sums over neighbours on a ring.
-struct Turns(Vec<u128>);
+struct RingSums(Vec<u128>);
 
-impl Turns {
-    fn new(of: &[u64]) -> Turns {
+impl RingSums {
+    fn new(of: &[u64]) -> RingSums {
         let sum = |sum: &mut u128, &of: &u64| {
             *sum += u128::from(of);
             Some(*sum)
         };
         let twice = of.iter().chain(of).chain(of).scan(0, sum);
-        Turns(std::iter::once(0).chain(twice).collect())
+        RingSums(std::iter::once(0).chain(twice).collect())
     }
 
     /// The sum over `count` stations from `from` on; at most three times round.

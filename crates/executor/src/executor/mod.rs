@@ -43,7 +43,7 @@ use crate::parts::recorder::Recorder;
 use crate::parts::rendezvous::Rendezvous;
 use crate::parts::scripts::Scripts;
 use crate::parts::token::Token;
-use crate::pool_sharing::Turns;
+use crate::pool_sharing::PoolAccesses;
 use crate::settings::Settings;
 use graph::{Problem, Workload};
 use lowering::{Lowered, Lowering};
@@ -110,7 +110,7 @@ pub struct Executor<'a, B> {
     graphs: custom::Graphs,
     messages: Messages,
     memory: memory::Memory,
-    pool: Turns<pool::Ticket>,
+    pool: PoolAccesses<pool::Ticket>,
     paces: pace::Paces,
     recorder: Recorder<'a>,
     failed: Option<Problem>,

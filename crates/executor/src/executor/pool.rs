@@ -3,7 +3,7 @@
 use super::Executor;
 use crate::folding::Folding;
 use crate::parts::agenda::Callback;
-use crate::pool_sharing::{Group, Turns, Wanted};
+use crate::pool_sharing::{Group, PoolAccesses, Wanted};
 use crate::settings::Settings;
 use graph::{Members, Workload};
 use network::Backend;
@@ -27,10 +27,10 @@ pub(super) struct Ticket {
 }
 
 /// No access yet.
-pub(super) fn turns(settings: &Settings, folding: &Folding) -> Turns<Ticket> {
+pub(super) fn turns(settings: &Settings, folding: &Folding) -> PoolAccesses<Ticket> {
     let pool = settings.pool.as_ref().and_then(|access| access.pool.as_ref());
     let npus = (0..settings.ranks).map(|id| (id, folding.local(id)));
-    Turns::new(pool, folding.representatives.len(), npus)
+    PoolAccesses::new(pool, folding.representatives.len(), npus)
 }
 
 /// The group of rank `id` in a slot.

@@ -171,7 +171,7 @@ fn by_table(table: &Table, links: &LinkGraph, src: u32, dst: u32) -> Result<Vec<
         hops.push(Hop { link, class: 0 });
         at = links.link(link).to;
         if let Some(first) = nodes.iter().position(|&node| node == at) {
-            return Err(Refusal::Turns { to: dst, nodes: nodes.split_off(first) });
+            return Err(Refusal::Loop { to: dst, nodes: nodes.split_off(first) });
         }
         nodes.push(at);
     }

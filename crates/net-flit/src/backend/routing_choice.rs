@@ -59,7 +59,7 @@ pub enum Refusal {
         to: u32,
     },
     /// Messages to an NPU come back to the node where they were.
-    Turns {
+    Loop {
         /// The NPU.
         to: u32,
         /// The nodes on the way round.

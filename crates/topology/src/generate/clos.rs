@@ -10,7 +10,7 @@
 //! CCIT 776, 2010 (PGFT); Al-Fares, Loukissas, Vahdat, SIGCOMM 2008 (the k-ary fat tree of three
 //! tiers).
 
-use super::generator::{Draft, Fault, Generator, Key, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, words};
 use super::tree::{KINDS, Tree};
 use crate::GraphDim;
 use crate::recipe::{Recipe, Values};
@@ -84,8 +84,8 @@ impl Generator for LeafSpine {
         Some(LeafSpine::tree(values).diameter())
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
-        LeafSpine::tree(values).wire(draft);
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
+        LeafSpine::tree(values).wire(builder);
     }
 }
 
@@ -153,8 +153,8 @@ impl Generator for FatTree {
         Some(FatTree::tree(values).diameter())
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
-        FatTree::tree(values).wire(draft);
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
+        FatTree::tree(values).wire(builder);
     }
 }
 
@@ -231,7 +231,7 @@ impl Generator for Clos {
         Some(Clos::tree(values).diameter())
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
-        Clos::tree(values).wire(draft);
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
+        Clos::tree(values).wire(builder);
     }
 }

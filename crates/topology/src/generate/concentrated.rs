@@ -9,7 +9,7 @@
 //! Source: Balfour and Dally, "Design tradeoffs for tiled CMP on-chip networks", ICS 2006, section 3
 //! (CMesh).
 
-use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, MOST_NPUS, words};
 use crate::recipe::Values;
 use crate::{GraphDim, Symmetry, coordinates};
 use std::borrow::Cow;
@@ -91,12 +91,12 @@ impl Generator for Concentrated {
         Some(if alone { 0 } else { 2 + sizes.iter().map(along).sum::<u32>() })
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let (npus, sizes) = (values.one("npus_per_router"), values.list("sizes"));
         let count = sizes.iter().product::<u32>();
-        let first = draft.switches("router", count, 1);
+        let first = builder.switches("router", count, 1);
         for npu in 0..npus * count {
-            draft.cables(npu, first + npu / npus, 0, 1);
+            builder.cables(npu, first + npu / npus, 0, 1);
         }
         for router in 0..count {
             let (at, mut stride) = (coordinates(router, sizes), 1);
@@ -107,7 +107,7 @@ impl Generator for Concentrated {
                     (self.closed && size > 2).then(|| router - (size - 1) * stride)
                 };
                 if let Some(next) = next {
-                    draft.cables(first + router, first + next, dim as u32 + 1, 1);
+                    builder.cables(first + router, first + next, dim as u32 + 1, 1);
                 }
                 stride *= size;
             }

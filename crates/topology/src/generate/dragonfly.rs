@@ -15,7 +15,7 @@
 //! Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA
 //! 2008; the order of ports is that of Camarero, Vallejo, Beivide, TACO 11 (2014), "palmtree".
 
-use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, MOST_NPUS, words};
 use crate::recipe::{Recipe, Values};
 use crate::{GraphDim, Symmetry};
 use std::borrow::Cow;
@@ -122,19 +122,19 @@ impl Generator for Dragonfly {
         Some(2 + between)
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let (p, a, h, g) = numbers(values);
-        let first = draft.switches("router", a * g, 1);
+        let first = builder.switches("router", a * g, 1);
         for npu in 0..p * a * g {
-            draft.cables(npu, first + npu / p, 0, 1);
+            builder.cables(npu, first + npu / p, 0, 1);
         }
         for group in 0..g {
             for (x, y) in (0..a).flat_map(|x| (x + 1..a).map(move |y| (x, y))) {
-                draft.cables(first + group * a + x, first + group * a + y, 1, 1);
+                builder.cables(first + group * a + x, first + group * a + y, 1, 1);
             }
         }
         for (here, there) in between_groups(a, h, g) {
-            draft.cables(first + here, first + there, 2, 1);
+            builder.cables(first + here, first + there, 2, 1);
         }
     }
 }

@@ -10,7 +10,7 @@
 //! scaling datacenters", HiPINEB 2017.
 
 use super::dragonfly::between_groups;
-use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, MOST_NPUS, words};
 use crate::recipe::Values;
 use crate::{GraphDim, Symmetry};
 use std::borrow::Cow;
@@ -98,19 +98,19 @@ impl Generator for DragonflyPlus {
         })
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let n = Numbers::of(values);
-        let leaves = draft.switches("leaf", n.leaves * n.groups, 1);
-        let spines = draft.switches("spine", n.spines * n.groups, 2);
+        let leaves = builder.switches("leaf", n.leaves * n.groups, 1);
+        let spines = builder.switches("spine", n.spines * n.groups, 2);
         for npu in 0..n.npus * n.leaves * n.groups {
-            draft.cables(npu, leaves + npu / n.npus, 0, 1);
+            builder.cables(npu, leaves + npu / n.npus, 0, 1);
         }
         for leaf in 0..n.leaves * n.groups {
             let first = spines + leaf / n.leaves * n.spines;
-            (0..n.spines).for_each(|spine| draft.cables(leaves + leaf, first + spine, 1, 1));
+            (0..n.spines).for_each(|spine| builder.cables(leaves + leaf, first + spine, 1, 1));
         }
         for (here, there) in between_groups(n.spines, n.globals, n.groups) {
-            draft.cables(spines + here, spines + there, 2, 1);
+            builder.cables(spines + here, spines + there, 2, 1);
         }
     }
 }

@@ -54,7 +54,7 @@ pub trait Generator: Sync {
     /// Links between the two NPUs that are farthest apart; `None` without a formula.
     fn diameter(&self, values: &Values) -> Option<u32>;
     /// Adds switches and links; kinds are places in [`Generator::kinds`].
-    fn wire(&self, values: &Values, draft: &mut Draft);
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder);
 }
 
 /// A parameter of a generator.
@@ -125,7 +125,7 @@ impl Fault {
 }
 
 /// A fabric being drawn. NPUs are there from the beginning.
-pub struct Draft<'a> {
+pub struct FabricBuilder<'a> {
     pub(super) nodes: Vec<GraphNode>,
     pub(super) links: Vec<GraphLink>,
     pub(super) wires: &'a [Wire],
@@ -133,7 +133,7 @@ pub struct Draft<'a> {
     pub(super) full: bool,
 }
 
-impl Draft<'_> {
+impl FabricBuilder<'_> {
     /// Adds the NPUs.
     pub(super) fn npus(&mut self, npus: u32) {
         self.nodes.extend((0..npus).map(|i| GraphNode::npu(format!("npu{i}"))));
@@ -156,7 +156,8 @@ impl Draft<'_> {
         prefix: &str,
     ) {
         let wires = self.wires.get(kind as usize..).unwrap_or_default();
-        let mut part = Draft { nodes: Vec::new(), links: Vec::new(), wires, full: self.full };
+        let mut part =
+            FabricBuilder { nodes: Vec::new(), links: Vec::new(), wires, full: self.full };
         part.npus(ends.len() as u32);
         generator.wire(values, &mut part);
         let first = self.nodes.len();

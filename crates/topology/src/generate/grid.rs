@@ -17,7 +17,7 @@
 //! "Lattice graphs for high-scale interconnection topologies", TPDS 26 (2015); Jouppi and others,
 //! "TPU v4", ISCA 2023, section 2.8.
 
-use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, MOST_NPUS, words};
 use crate::recipe::{Recipe, Values};
 use crate::{GraphDim, Symmetry, coordinates, rank};
 use std::borrow::Cow;
@@ -157,13 +157,13 @@ impl Generator for Grid {
         })
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let sizes = values.list("sizes");
         for npu in 0..sizes.iter().product() {
             let at = coordinates(npu, sizes);
             for dim in 0..sizes.len() {
                 if let Some(next) = self.next(sizes, &at, dim) {
-                    draft.cables(npu, rank(&next, sizes), dim as u32, 1);
+                    builder.cables(npu, rank(&next, sizes), dim as u32, 1);
                 }
             }
         }

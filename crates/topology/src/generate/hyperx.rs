@@ -8,7 +8,7 @@
 //! Source: Ahn, Binkert, Davis, McLaren, Schreiber, "HyperX: topology, routing, and packaging of
 //! efficient large-scale networks", SC 2009.
 
-use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, MOST_NPUS, words};
 use crate::recipe::Values;
 use crate::{GraphDim, Symmetry, coordinates};
 use std::borrow::Cow;
@@ -88,12 +88,12 @@ impl Generator for HyperX {
         Some(if alone { 0 } else { 2 + switches })
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let (npus, sizes) = (values.one("npus_per_switch"), values.list("sizes"));
         let (count, cables) = (sizes.iter().product::<u32>(), cables(values, sizes.len()));
-        let first = draft.switches("switch", count, 1);
+        let first = builder.switches("switch", count, 1);
         for npu in 0..npus * count {
-            draft.cables(npu, first + npu / npus, 0, 1);
+            builder.cables(npu, first + npu / npus, 0, 1);
         }
         for switch in 0..count {
             let at = coordinates(switch, sizes);
@@ -101,7 +101,7 @@ impl Generator for HyperX {
             for (dim, &size) in sizes.iter().enumerate() {
                 for further in 1..size - at[dim] {
                     let other = switch + further * stride;
-                    draft.cables(first + switch, first + other, dim as u32 + 1, cables[dim]);
+                    builder.cables(first + switch, first + other, dim as u32 + 1, cables[dim]);
                 }
                 stride *= size;
             }

@@ -20,7 +20,7 @@ mod tree;
 pub use crate::recipe::{Part, Recipe, Values, Wire};
 pub(crate) use clos::tree;
 pub(crate) use dragonfly::groups;
-pub use generator::{Draft, Fault, Generator, Key};
+pub use generator::{FabricBuilder, Fault, Generator, Key};
 pub(crate) use grid::{Metric, metric};
 pub(crate) use tree::Climb;
 pub use tree::Rotation;
@@ -76,10 +76,11 @@ pub fn generate(
         return Err(vec![Fault::new(outer, format!("the fabric has {npus} NPUs"), allowed)]);
     }
     let npus = npus as u32;
-    let mut draft = Draft { nodes: Vec::new(), links: Vec::new(), wires: &wires, full: false };
-    draft.npus(npus);
-    generator.wire(&values, &mut draft);
-    let Draft { nodes, links, full, .. } = draft;
+    let mut builder =
+        FabricBuilder { nodes: Vec::new(), links: Vec::new(), wires: &wires, full: false };
+    builder.npus(npus);
+    generator.wire(&values, &mut builder);
+    let FabricBuilder { nodes, links, full, .. } = builder;
     if full {
         let message = format!("the fabric has more than {MOST_LINKS} one-way links");
         return Err(vec![Fault::new(outer, message, "a smaller fabric")]);

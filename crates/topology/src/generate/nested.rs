@@ -11,7 +11,7 @@
 //! the innermost dimensions of the outer fabric, which are that much shorter.
 
 use super::generator as find;
-use super::generator::{Draft, Fault, Generator, Key};
+use super::generator::{FabricBuilder, Fault, Generator, Key};
 use crate::recipe::{Part, Values};
 use crate::{GraphDim, Paths, Symmetry};
 use std::borrow::Cow;
@@ -253,19 +253,19 @@ impl Generator for Nested {
         None
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let Some(numbers) = Numbers::of(values) else { return };
         let (npus, nics, nodes) = (numbers.npus, numbers.nics, numbers.nodes());
         let kinds = numbers.inner.0.kinds(numbers.inner.1).len() as u32;
         for node in 0..nodes {
             let ends: Vec<u32> = (0..npus).map(|npu| node * npus + npu).collect();
-            draft.insert(numbers.inner, &ends, 0, &format!("node{node}."));
+            builder.insert(numbers.inner, &ends, 0, &format!("node{node}."));
         }
         let mut cards: Vec<u32> = (0..nodes * nics).map(|nic| nic * npus / nics.max(1)).collect();
         if numbers.shares() {
-            let first = draft.switches("nic", nodes * nics, 1);
+            let first = builder.switches("nic", nodes * nics, 1);
             for npu in 0..nodes * npus {
-                draft.cables(npu, first + npu / (npus / nics), kinds, 1);
+                builder.cables(npu, first + npu / (npus / nics), kinds, 1);
             }
             cards = (first..first + nodes * nics).collect();
         }
@@ -274,7 +274,7 @@ impl Generator for Nested {
             let on_rail = on_rail.filter(|(nic, _)| *nic as u32 % nics % numbers.rails == rail);
             let ends: Vec<u32> = on_rail.map(|(_, card)| card).collect();
             let name = if numbers.rails > 1 { format!("rail{rail}.") } else { String::new() };
-            draft.insert(numbers.outer, &ends, kinds + u32::from(numbers.shares()), &name);
+            builder.insert(numbers.outer, &ends, kinds + u32::from(numbers.shares()), &name);
         }
     }
 }

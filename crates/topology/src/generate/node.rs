@@ -14,7 +14,7 @@
 //! of pairs as `nvidia-smi topo -m` prints them (NVIDIA/nccl issue 671); NVIDIA, "GB200 NVL72" data
 //! sheet; AMD, "CDNA 3" white paper (2023), figure 10.
 
-use super::generator::{Draft, Fault, Generator, Key, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, words};
 use crate::recipe::Values;
 use crate::{GraphDim, Paths, Symmetry};
 use std::borrow::Cow;
@@ -64,11 +64,11 @@ impl Generator for NvlinkDomain {
         Some(2 * u32::from(values.one("npus") > 1))
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let switches = values.one("switches");
-        let first = draft.switches("nvswitch", switches, 1);
+        let first = builder.switches("nvswitch", switches, 1);
         for npu in 0..values.one("npus") {
-            (0..switches).for_each(|s| draft.bond(npu, first + s, 0, values.one("cables")));
+            (0..switches).for_each(|s| builder.bond(npu, first + s, 0, values.one("cables")));
         }
     }
 }
@@ -122,10 +122,10 @@ impl Generator for FullMesh {
         Some(u32::from(values.one("npus") > 1))
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let npus = values.one("npus");
         for (a, b) in (0..npus).flat_map(|a| (a + 1..npus).map(move |b| (a, b))) {
-            draft.bond(a, b, 0, values.one("cables"));
+            builder.bond(a, b, 0, values.one("cables"));
         }
     }
 }
@@ -206,9 +206,9 @@ impl Generator for CubeMesh {
         Some(2)
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         for (a, b, four, six) in CUBE {
-            draft.bond(a, b, 0, if values.one("ports") == 6 { six } else { four });
+            builder.bond(a, b, 0, if values.one("ports") == 6 { six } else { four });
         }
     }
 }

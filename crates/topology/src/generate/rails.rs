@@ -9,7 +9,7 @@
 //! Sources: NVIDIA DGX SuperPOD reference architecture (H100), 2023; Wang, Ghobadi, Shakeri, Zhang,
 //! Hasani, "Rail-only: a low-cost high-performance network for training LLMs", HotI 2024.
 
-use super::generator::{Draft, Fault, Generator, Key, MOST_NPUS, words};
+use super::generator::{FabricBuilder, Fault, Generator, Key, MOST_NPUS, words};
 use crate::recipe::Values;
 use crate::{GraphDim, Symmetry};
 use std::borrow::Cow;
@@ -143,21 +143,21 @@ impl Generator for RailNetwork {
         })
     }
 
-    fn wire(&self, values: &Values, draft: &mut Draft) {
+    fn wire(&self, values: &Values, builder: &mut FabricBuilder) {
         let rails = Rails::of(values);
-        let inside = draft.switches(rails.switch(), rails.nodes * rails.inside, 1);
-        let leaves = draft.switches("leaf", rails.npus * rails.leaves(), 1);
-        let spines = draft.switches("spine", rails.spines, 2);
+        let inside = builder.switches(rails.switch(), rails.nodes * rails.inside, 1);
+        let leaves = builder.switches("leaf", rails.npus * rails.leaves(), 1);
+        let spines = builder.switches("spine", rails.spines, 2);
         for npu in 0..rails.npus * rails.nodes {
             let (rail, node) = (npu % rails.npus, npu / rails.npus);
             for switch in 0..rails.inside {
-                draft.cables(npu, inside + node * rails.inside + switch, 0, 1);
+                builder.cables(npu, inside + node * rails.inside + switch, 0, 1);
             }
-            draft.cables(npu, leaves + rail * rails.leaves() + node / rails.per_leaf, 1, 1);
+            builder.cables(npu, leaves + rail * rails.leaves() + node / rails.per_leaf, 1, 1);
         }
         for leaf in 0..rails.npus * rails.leaves() {
             (0..rails.spines)
-                .for_each(|s| draft.cables(leaves + leaf, spines + s, 2, rails.cables));
+                .for_each(|s| builder.cables(leaves + leaf, spines + s, 2, rails.cables));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `rest * below .. (rest + 1) * below`, `below = prod(down[..t])`. So routes need no tables: they
 //! climb until the destination is below, over any parent, and then have one way down.
 
-use super::generator::{Draft, Fault};
+use super::generator::{FabricBuilder, Fault};
 use crate::{GraphDim, Routing, Symmetry};
 
 /// The numbers of a tree: by tier, from the NPUs outwards.
@@ -19,18 +19,18 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn wire(&self, draft: &mut Draft) {
+    pub(super) fn wire(&self, builder: &mut FabricBuilder) {
         let mut first = 0;
         for tier in 0..self.down.len() {
             let parents = self.count(tier + 1);
-            let next = draft.switches(name(tier + 1, self.down.len()), parents, tier as u32 + 1);
+            let next = builder.switches(name(tier + 1, self.down.len()), parents, tier as u32 + 1);
             // A node of the tier below is (b, a, rest): b of `wide`, a of `down`.
             let wide: u32 = self.up[..tier].iter().product();
             for child in 0..self.count(tier) {
                 let (b, rest) = (child % wide, child / wide / self.down[tier]);
                 for up in 0..self.up[tier] {
                     let parent = b + wide * (up + self.up[tier] * rest);
-                    draft.cables(first + child, next + parent, tier as u32, self.cables[tier]);
+                    builder.cables(first + child, next + parent, tier as u32, self.cables[tier]);
                 }
             }
             first = next;
