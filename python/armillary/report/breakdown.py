@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import compress, groupby
 from typing import cast
 
@@ -17,7 +18,8 @@ from ..schema import Class, Report
 from ..step_parts import PARTS, PartDeclaration
 from ..units import counted
 from ..workload.summary import spans
-from . import bars
+from . import bars, run_tables, words
+from .parts import Brief
 from .quantity import bandwidth, number, share, size, time
 from .terminal import emit, natural_width
 
@@ -90,7 +92,7 @@ def _ranks(report: Report, console: Console) -> Iterator[RenderableType]:
     table = _by_class(shown, parts, step, narrow=False)
     if natural_width(table) + 2 > console.width:
         table = _by_class(shown, parts, step, narrow=True)
-    yield Padding(table, (0, 0, 0, 2))
+    yield _indented(table)
     names = [_clip(name.partition(" (")[0], _SHORT_RANKS) for name, _ in shown]
     labels = max(map(len, names), default=0)
     for name, (_, same) in zip(names, shown, strict=True):
@@ -174,7 +176,7 @@ def _network(report: Report, console: Console) -> Iterator[RenderableType]:
             time(item["busy_ns"]),
             use,
         )
-    yield Padding(table, (0, 0, 0, 2))
+    yield _indented(table)
     yield from _bounds(report)
 
 
@@ -193,66 +195,40 @@ def _bounds(report: Report) -> Iterator[RenderableType]:
 
 
 def _phases(report: Report) -> Iterator[RenderableType]:
-    if not report["phases"]:
-        return
-    yield from _heading("Phases of collectives", Text("mean of each", "dim"))
-    table = _table(
-        ("Phase", "left"), ("Count", "right"), ("Queued", "right"), ("On the network", "right")
-    )
-    for item in report["phases"]:
-        table.add_row(
-            item["name"], number(item["count"]), time(item["queue_ns"]), time(item["network_ns"])
-        )
-    yield Padding(table, (0, 0, 0, 2))
+    if report["phases"]:
+        yield from _heading("Phases of collectives", Text("mean of each", "dim"))
+        yield _indented(words.grid(run_tables.phases(report)))
 
 
 def _operations(report: Report, console: Console) -> Iterator[RenderableType]:
-    shown = report["operations"][:_OPERATIONS]
-    if not shown:
-        return
-    yield from _heading("Top operations", Text("time that each costs over all ranks", "dim"))
-    heads = (
-        ("Count", "Cost", "Mean", "Bytes")
-        if console.width < _WIDE
-        else ("Count", "Cost", "Mean", "Longest", "Bytes")
-    )
-    table = _table(("Operation", "left"), ("Kind", "left"), *((head, "right") for head in heads))
-    for item in shown:
-        cells = {
-            "Count": number(item["count"]),
-            "Cost": time(item["cost_ns"]),
-            "Mean": time(item["total_ns"] / max(item["count"], 1)),
-            "Longest": time(item["max_ns"]),
-            "Bytes": size(item["bytes"]) if item["bytes"] else "",
-        }
-        table.add_row(item["name"], item["kind"], *(cells[h] for h in heads))
-    yield Padding(table, (0, 0, 0, 2))
+    if report["operations"]:
+        yield from _heading("Top operations", Text("time that each costs over all ranks", "dim"))
+        heads = ["Operation", "Kind", "Count", "Cost", "Mean", "Longest", "Bytes"]
+        if console.width < _WIDE:
+            heads.remove("Longest")
+        table = replace(run_tables.operations(report), brief=Brief(heads, _OPERATIONS))
+        yield _indented(words.grid(table))
 
 
 def _links(report: Report, console: Console) -> Iterator[RenderableType]:
-    shown = report["links"][:_LINKS]
-    if not shown:
-        return
-    yield from _heading(
-        "Busiest links", Text("links used alike share a row; values are for each", "dim")
-    )
-    narrow = console.width < _WIDE
-    heads = ["Count", "Busy", "Carried", "Mean wait", "Queue"]
-    if not narrow:
-        heads = ["Count", "Busy", "Carried", "Messages", "Mean wait", "Longest queue"]
-    table = _table(("Link", "left"), *((head, "right") for head in heads))
-    for item in shown:
-        cells = {
-            "Count": number(item["count"]),
-            "Busy": time(item["busy_ns"]),
-            "Carried": size(item["bytes"]),
-            "Messages": number(item["messages"]),
-            "Mean wait": time(item["queue_mean_ns"]),
-            "Queue": number(item["queue_max"]),
-            "Longest queue": number(item["queue_max"]),
-        }
-        table.add_row(_link_name(item["name"], narrow), *(cells[head] for head in heads))
-    yield Padding(table, (0, 0, 0, 2))
+    for table in run_tables.links(report):
+        note = Text("links used alike share a row; values are for each", "dim")
+        yield from _heading(table.caption, note)
+        grid = words.grid(replace(table, brief=Brief(rows=_LINKS)))
+        if natural_width(grid) + 2 > console.width:
+            rows = [[_short(row[0]), *row[1:]] for row in table.rows]
+            heads = ["Link", "Alike", "Busy", "Carried", "Mean wait"]
+            grid = words.grid(replace(table, rows=rows, brief=Brief(heads, _LINKS)))
+        yield _indented(grid)
+
+
+def _short(link: str) -> str:
+    """`npu0 -> npu4 (dim 2)`, where there is no room for `(dimension 2)`."""
+    return link.replace(" (dimension ", " (dim ")
+
+
+def _indented(table: Table) -> Padding:
+    return Padding(table, (0, 0, 0, 2))
 
 
 def _packets(report: Report) -> Iterator[RenderableType]:
@@ -266,11 +242,6 @@ def _packets(report: Report) -> Iterator[RenderableType]:
 
         yield from _heading("Flits")
         yield from (Text(f"  {line}") for line in flits.lines(report))
-
-
-def _link_name(name: str, narrow: bool) -> str:
-    """`npu0 -> npu4 (dimension 2)`, or `(dim 2)` where there is no room."""
-    return name.replace(" (dimension ", " (dim ") if narrow else name
 
 
 def _footer(report: Report) -> Text:

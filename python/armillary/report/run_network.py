@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..schema import Detail, Report
-from . import flits, packets
+from . import flits, packets, run_tables
 from .chart import PALETTE, Chart, wrapping
 from .page import Part, Section, Table
-from .quantity import bandwidth, number, share, size, time
+from .quantity import bandwidth, share, size, time
 from .run_time import bins, column, lines, tooltip
 from .scale import Scale
 
-_PHASES = 20
-_LINKS = 20
 _LINES = 8
 """Lines in the chart of links over time."""
 _DELAYS = {
@@ -31,10 +29,7 @@ def phases(report: Report) -> Section:
     found = report["phases"]
     if not found:
         return Section("Phases of collectives", ["No collective went over the network."])
-    heaviest = sorted(
-        found, key=lambda item: -item["count"] * (item["queue_ns"] + item["network_ns"])
-    )[:_PHASES]
-    shown = [item for item in found if item in heaviest]
+    shown = run_tables.heaviest(report)
     rows: list[dict[str, Any]] = [dict(item) for item in shown]
     scale = Scale.of(max(item["queue_ns"] + item["network_ns"] for item in shown))
     note = (
@@ -47,13 +42,7 @@ def phases(report: Report) -> Section:
         _phase_spec(scale, rows),
         note,
     )
-    cells = [
-        [p["name"], number(p["count"]), time(p["queue_ns"]), time(p["network_ns"])] for p in shown
-    ]
-    left = len(found) - len(shown)
-    more = f"The largest; {number(left)} more are in the JSON." if left else ""
-    table = Table("Phases", ["Phase", "Count", "Waiting", "On the network"], cells, more)
-    return Section("Phases of collectives", [chart, table])
+    return Section("Phases of collectives", [chart, run_tables.phases(report)])
 
 
 def _phase_spec(scale: Scale, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -105,7 +94,7 @@ def network(report: Report, detail: Detail | None, scale: Scale) -> Section:
     used = [
         *_bounds(report),
         *observed,
-        *_links(report),
+        *run_tables.links(report),
         *packets.parts(report),
         *flits.parts(report),
     ]
@@ -187,25 +176,3 @@ def _links_over_time(report: Report, scale: Scale) -> list[Part]:
     rows = list(bins(report, observed["bin_ns"], series))
     note = f"Means over {time(observed['bin_ns'])}. Links used alike are one line."
     return [Chart("links", "Busiest links over time", rows, spec, note)]
-
-
-def _links(report: Report) -> list[Part]:
-    shown = report["links"][:_LINKS]
-    heads = ["Link", "Alike", "Busy", "Carried", "Messages", "Mean wait", "Longest queue"]
-    cells = [
-        [
-            item["name"],
-            number(item["count"]),
-            f"{time(item['busy_ns'])}  {share(item['busy_ns'] / (report['step_time_ns'] or 1.0))}",
-            size(item["bytes"]),
-            number(item["messages"]),
-            time(item["queue_mean_ns"]),
-            number(item["queue_max"]),
-        ]
-        for item in shown
-    ]
-    return (
-        [Table("Busiest links", heads, cells, "Links used alike share a row; values are for each.")]
-        if shown
-        else []
-    )

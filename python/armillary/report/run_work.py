@@ -11,7 +11,7 @@ from ..schema import CriticalPath, Detail, PathPart, Report
 from ..step_parts import PARTS
 from ..units import GB
 from ..workload import Summary
-from . import names, outside, path_layers
+from . import names, outside, path_layers, run_tables
 from .chart import COLOURS, PALETTE, Chart
 from .page import Part, Section, Table
 from .plain_names import Named
@@ -125,33 +125,9 @@ def _sums(title: str, parts: list[PathPart], step: float) -> Table:
 
 def operations(report: Report) -> Section:
     """The operations that cost most, over all ranks."""
-    found, whole = report["operations"], (report["step_time_ns"] or 1.0) * report["ranks"]
-    if not found:
+    if not report["operations"]:
         return Section("Operations", ["Nothing ran."])
-    cells = [
-        [
-            Named(item["name"]),
-            item["kind"],
-            number(item["count"]),
-            time(item["cost_ns"]),
-            share(item["cost_ns"] / whole),
-            time(item["total_ns"]),
-            time(item["total_ns"] / max(item["count"], 1)),
-            time(item["max_ns"]),
-            size(item["bytes"]) if item["bytes"] else "",
-        ]
-        for item in found
-    ]
-    heads = ["Operation", "Kind", "Count", "Cost", "Share", "Duration", "Mean", "Longest", "Bytes"]
-    return Section("Operations", [Table("Operations by cost", heads, cells, _COST, labels=2)])
-
-
-_COST = (
-    "Sums over all ranks; a star stands for the numbers in a name. Cost: each moment of a rank is "
-    "charged to one operation. That is the one that computes, else the communication that ends "
-    "first, else memory, a launch or the host. Duration: from beginning to end, overlapped or not. "
-    "A receive that is posted early lasts long and costs little."
-)
+    return Section("Operations", [run_tables.operations(report)])
 
 
 def memory(report: Report, summary: Summary | None, npu: Npu, scale: Scale) -> Section | None:
