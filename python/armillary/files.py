@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,3 +128,10 @@ def _scratch(target: Path) -> Path:
 def _unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
     reason = error.strerror or str(error)
     return InputError([Problem(os.fspath(path), "", f"can't be written: {reason}", _HELP)])
+
+
+def cache_directory() -> Path:
+    """Where the user's caches are: `XDG_CACHE_HOME`, or what the system has for that."""
+    home = Path(os.environ.get("HOME", "~")).expanduser()
+    usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "armillary"

@@ -7,8 +7,6 @@ it (`page.js`)."""
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -38,7 +36,7 @@ def _bundle() -> str:
 
     versions = (vl_convert.get_vega_embed_version(), vl_convert.get_vega_version(), VEGA_LITE)
     name = f"vega-embed-{'-'.join(versions)}.js"
-    kept = cache_directory() / name
+    kept = files.cache_directory() / name
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return kept.read_text(encoding="utf-8")
     require_room()
@@ -47,13 +45,6 @@ def _bundle() -> str:
         kept.parent.mkdir(parents=True, exist_ok=True)
         files.write_text(kept, text)
     return text
-
-
-def cache_directory() -> Path:
-    """Where the user's caches are: `XDG_CACHE_HOME`, or what the system has for that."""
-    home = Path(os.environ.get("HOME", "~")).expanduser()
-    usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "armillary"
 
 
 def _safe(text: str) -> str:

@@ -142,8 +142,13 @@ _MOST = 2**24
 def _recorded(fields: str, file: str, name: str, batch: int, sequence: int) -> Capture:
     """The capture of a configuration; sweeps ask for it again and again."""
     from ..capture import of_configuration
+    from ..capture.kept import capture
 
-    return of_configuration(json.loads(fields), file, batch, sequence, name=name)
+    values = json.loads(fields)
+    found = capture(
+        values, batch, sequence, lambda: of_configuration(values, file, batch, sequence, name=name)
+    )
+    return replace(found, name=name)
 
 
 @dataclass(frozen=True)

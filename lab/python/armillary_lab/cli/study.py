@@ -105,8 +105,8 @@ def study(
 
 def _rows(found: Study, names: Sequence[str], resume: bool) -> list[StudyRow]:
     """The rows of a study. Finished runs are kept until its end; `resume` goes on from them."""
+    from armillary.files import cache_directory
     from armillary.kept_runs import KeptRuns, keeping
-    from armillary.report.viewer import cache_directory
 
     kept = None
     with contextlib.suppress(OSError):
