@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import documents
 from ..errors import InputError, Problem
+from ..model.files import CAPTURED, load_model
 
 if TYPE_CHECKING:
     import torch
@@ -104,12 +103,7 @@ def _check_torch() -> None:
         raise InputError([Problem("", "capture", said, help_)]) from None
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
+def _read(path: str | os.PathLike[str]) -> tuple[Mapping[str, Any], str]:
     """The values of a configuration, and its file."""
-    found = Path(path)
-    file = str(found / "config.json" if found.is_dir() else found)
-    text = documents.read_text(file, "a configuration")
-    values = documents.parse_json(text, file, "a JSON object", finite=False)
-    if not isinstance(values, dict):
-        raise InputError([Problem(file, "", "is no JSON object", "a Hugging Face config.json")])
-    return values, file
+    found = load_model(CAPTURED + os.fspath(path))
+    return found.fields, found.file

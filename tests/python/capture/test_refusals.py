@@ -35,8 +35,8 @@ def refused(tmp_path: Path, values: Any, **options: Any) -> str:  # noqa: ANN401
     ("values", "said"),
     [
         ("{", "is not JSON"),
-        ("[]", "is no JSON object"),
-        ({}, "'' is no model of transformers"),
+        ("[]", "is not a mapping"),
+        ({}, "is not a configuration of Hugging Face"),
         ({"model_type": "lama"}, "llama"),
         ({**LLAMA, "auto_map": {"AutoModel": "model.Model"}}, "never run"),
         ({**LLAMA, "hidden_size": "wide"}, "LlamaConfig refuses it"),
