@@ -276,6 +276,7 @@ def test_every_function_takes_a_platform_by_name(tmp_path: Path) -> None:
         "collective_result": lambda on: api.collective_result("all_reduce", 2**20, on).step_time_ns,
         "collective_row": lambda on: api.collective_row("all_reduce", 2**20, on).time_us,
         "collective_us": lambda on: api.collective_us("all_reduce", 2**20, on),
+        "findings": lambda on: api.findings(tiny, on),
         "ladder": lambda on: arm.ladder(tiny, on, ["analytical"]).data["networks"],
         "load": lambda on: arm.load(written, on).ranks,
         "plan": lambda on: arm.plan("dlrm-small", on, 8),
