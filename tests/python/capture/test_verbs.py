@@ -20,10 +20,21 @@ SHAPES = ROOT / "tests/python/data/hugging_face"
 MAMBA = f"capture:{SHAPES / 'mamba2-2.7b.json'}"
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A cache with the capture, so that commands need not load PyTorch."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(folder))
+        importlib.import_module("armillary.workload.captured")._recorded.cache_clear()
+        build(MAMBA, seq=256)
+    return str(folder)
+
+
 def test_run(armillary: Armillary, tmp_path: Path) -> None:
-    run = armillary(
-        "run", MAMBA, "-p", "dgx-h100", "--dp", "8", "--seq", "512", "--json", tmp_path / "r.json"
-    )
+    """With nothing in the cache."""
+    words = ("run", MAMBA, "-p", "dgx-h100", "--dp", "8", "--seq", "256")
+    run = armillary(*words, "--json", tmp_path / "r.json", XDG_CACHE_HOME=str(tmp_path))
     assert run.returncode == 0, run.stderr
     report = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
     made = report["config"]["workload"]
@@ -46,14 +57,14 @@ def test_degrees_do_not_need_another_capture() -> None:
     assert module._recorded.cache_info().misses == 1
 
 
-def test_sweep(armillary: Armillary, tmp_path: Path) -> None:
+def test_sweep(armillary: Armillary, cache: str, tmp_path: Path) -> None:
     study = {
         "workload": {"model": MAMBA, "options": {"seq": 256, "dp": 8}},
         "platform": "dgx-h100",
         "parameters": {"workload.zero": [0, 1]},
     }
     (tmp_path / "study.yml").write_text(yaml.safe_dump(study), encoding="utf-8")
-    run = armillary("sweep", "study.yml", "-o", "out")
+    run = armillary("sweep", "study.yml", "-o", "out", XDG_CACHE_HOME=cache)
     assert run.returncode == 0, run.stderr
     assert "2 points, 0 failed" in run.stdout
 
@@ -66,12 +77,14 @@ def test_sweep(armillary: Armillary, tmp_path: Path) -> None:
         (MAMBA, ["--seq", "0"], "invalid count: 0"),
         (MAMBA, ["--recompute", "selective"], "recompute"),
         (f"capture:{ROOT / 'models/resnet-50.yml'}", [], "is not a configuration"),
-        (MAMBA, ["--pp", "7"], "layers are not divisible"),
+        (MAMBA, ["--seq", "256", "--pp", "7"], "layers are not divisible"),
     ],
     ids=["missing", "option", "tokens", "choice", "yaml", "layers"],
 )
-def test_refusals(armillary: Armillary, model: str, options: list[str], said: str) -> None:
-    run = armillary("workload", model, *options)
+def test_refusals(
+    armillary: Armillary, cache: str, model: str, options: list[str], said: str
+) -> None:
+    run = armillary("workload", model, *options, XDG_CACHE_HOME=cache)
     assert run.returncode == 2, run.stdout
     assert said in " ".join(run.stderr.split())
     assert "Traceback" not in run.stderr
