@@ -1,12 +1,12 @@
 //! No step is shorter than the bounds of its network.
 
-use crate::common::random::{platform, steps, workload};
+use crate::common::random::{cases, platform, steps, workload};
 use platform::config::native;
 use proptest::prelude::*;
 use sim::{BackendKind, Config, Source, Watch, run};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn hold_on_every_platform(platform in platform(), steps in steps(), fold in any::<bool>()) {

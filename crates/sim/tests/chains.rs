@@ -2,7 +2,7 @@
 //! not, and are those of the formulas.
 
 use crate::common::built::{self, WORK, collective, send};
-use crate::common::random::{platform, steps};
+use crate::common::random::{backends, cases, platform, steps};
 use crate::common::watched::{ROUNDING, close, random_report};
 use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
@@ -14,11 +14,11 @@ fn rows(report: &Report) -> &[Collective] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(80))]
 
     #[test]
-    fn terms_sum_to_the_duration(platform in platform(), steps in steps(), fold in any::<bool>()) {
-        for backend in BackendKind::ALL {
+    fn terms_sum_to_the_duration(platform in platform(), steps in steps(), backends in backends(), fold in any::<bool>()) {
+        for backend in backends {
             let report = random_report(&platform, &steps, backend, fold);
             for row in rows(&report) {
                 let sum: f64 = row.terms.iter().map(CollectiveTerms::total_ns).sum::<f64>() + row.late_ns - row.ahead_ns;
@@ -31,8 +31,8 @@ proptest! {
     }
 
     #[test]
-    fn terms_are_the_same_folded_or_not(platform in platform(), steps in steps()) {
-        for backend in BackendKind::ALL {
+    fn terms_are_the_same_folded_or_not(platform in platform(), steps in steps(), backends in backends()) {
+        for backend in backends {
             let [folded, unfolded] = [true, false].map(|fold| random_report(&platform, &steps, backend.clone(), fold));
             prop_assert_eq!(format!("{:#?}", rows(&folded)), format!("{:#?}", rows(&unfolded)));
         }

@@ -4,7 +4,7 @@
 //! The random platforms run under ASTRA-sim's semantics, where all ranks of a line must enter a
 //! phase together, and under ours, where one simulated rank must stand for them.
 
-use crate::common::random::{RandomPlatform, Step, platform, steps, workload};
+use crate::common::random::{RandomPlatform, Step, cases, platform, steps, workload};
 use graph::CollectiveKind;
 use platform::Profile;
 use platform::config::native;
@@ -74,7 +74,7 @@ fn report(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn equals_the_event_path(platform in platform(), steps in steps(), delay in 1u64..50, fold in any::<bool>()) {

@@ -9,6 +9,7 @@
 //!
 //! Native semantics throughout; ASTRA-sim's own are held by `conformance.rs`.
 
+use crate::common::random::cases;
 use graph::{
     CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
     Workload,
@@ -110,7 +111,7 @@ fn dim() -> impl Strategy<Value = Dim> {
 const MESSAGES: [BackendKind; 3] = [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(200))]
 
     /// One flow: every backend takes the latencies and the slowest link; with store and forward
     /// one more transmission for each further hop.

@@ -1,6 +1,6 @@
 //! The same bytes out: twice, folded and not, on one thread and on two.
 
-use crate::common::random::{RandomPlatform, Step, platform, steps, workload};
+use crate::common::random::{RandomPlatform, Step, backends, cases, platform, steps, workload};
 use graph::CollectiveKind;
 use platform::config::native;
 use proptest::prelude::*;
@@ -49,11 +49,11 @@ fn difference(left: &str, right: &str) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(80))]
 
     #[test]
-    fn folded_runs_give_the_same_bytes(platform in platform(), steps in steps()) {
-        for backend in BACKENDS {
+    fn folded_runs_give_the_same_bytes(platform in platform(), steps in steps(), backends in backends()) {
+        for backend in backends {
             let (plain, ranks) = answer(&config(&platform, &steps, backend.clone(), false));
             let (folded, simulated) = answer(&config(&platform, &steps, backend.clone(), true));
             prop_assert!(simulated <= ranks);
@@ -63,8 +63,8 @@ proptest! {
     }
 
     #[test]
-    fn the_same_run_gives_the_same_bytes(platform in platform(), steps in steps(), fold in any::<bool>()) {
-        for backend in BACKENDS {
+    fn the_same_run_gives_the_same_bytes(platform in platform(), steps in steps(), backends in backends(), fold in any::<bool>()) {
+        for backend in backends {
             let config = config(&platform, &steps, backend.clone(), fold);
             let difference = difference(&answer(&config).0, &answer(&config).0);
             prop_assert!(difference.is_none(), "{backend:?}: {}", difference.unwrap_or_default());
@@ -176,13 +176,13 @@ fn even(topology: &str, sizes: &[u32]) -> RandomPlatform {
 
 fn training_step() -> Vec<(Step, bool)> {
     use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
-    let lines = |kind, dim| Step::Lines { kind, bytes: 1 << 20, dim };
+    let lines = |kind, dim| Step::Lines { kind, bytes: 1 << 18, dim };
     let steps = [
         Step::Compute(2_000),
         lines(AllReduce, 0),
         Step::Compute(3_000),
         lines(ReduceScatter, 1),
-        Step::World { kind: AllToAll, bytes: 1 << 16, priority: 0, root: 0 },
+        Step::World { kind: AllToAll, bytes: 1 << 14, priority: 0, root: 0 },
         lines(AllGather, 1),
     ];
     steps.into_iter().enumerate().map(|(i, step)| (step, i % 3 == 2)).collect()
@@ -291,13 +291,9 @@ fn two_threads_do_not_disturb_each_other() {
         let config = config(&platform, &steps, backend, false);
         let alone = answer(&config);
         std::thread::scope(|scope| {
-            let both =
-                [0, 1].map(|_| scope.spawn(|| [answer(&config), answer(&config), answer(&config)]));
+            let both = [0, 1].map(|_| scope.spawn(|| [answer(&config), answer(&config)]));
             for thread in both {
-                assert_eq!(
-                    thread.join().expect("no panic"),
-                    [alone.clone(), alone.clone(), alone.clone()]
-                );
+                assert_eq!(thread.join().expect("no panic"), [alone.clone(), alone.clone()]);
             }
         });
     }

@@ -2,7 +2,7 @@
 //! out by hand.
 
 use crate::common::built::{self, WORK, collective, recv, send};
-use crate::common::random::{platform, steps};
+use crate::common::random::{backends, cases, platform, steps};
 use crate::common::watched::{close, random_report};
 use graph::{CollectiveKind, Op};
 use proptest::prelude::*;
@@ -21,11 +21,11 @@ fn mean(report: &Report, bins: &[f64]) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(80))]
 
     #[test]
-    fn parts_sum_to_the_whole(platform in platform(), steps in steps(), fold in any::<bool>()) {
-        for backend in BackendKind::ALL {
+    fn parts_sum_to_the_whole(platform in platform(), steps in steps(), backends in backends(), fold in any::<bool>()) {
+        for backend in backends {
             let report = random_report(&platform, &steps, backend, fold);
             let detail = detail_of(&report);
             let path: f64 = detail.critical_path.by_kind.iter().map(|part| part.ns).sum();

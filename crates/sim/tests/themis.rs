@@ -4,6 +4,7 @@
 //! The rules of each scheduler are tested in `sim/src/scheduler`; that every order keeps the
 //! collective's promise, in `collective::prove`.
 
+use crate::common::random::cases;
 use graph::{CollectiveKind, Node, Op, ProgramBuilder, Workload};
 use platform::Platform;
 use platform::config::native;
@@ -209,7 +210,7 @@ impl Random {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(300))]
 
     /// The documented overhead of Themis: none while one chunk at a time is in a dimension; where
     /// several are, what they take together is an estimate, and it may end later by up to twice

@@ -3,7 +3,7 @@
 
 use crate::common::built::{WORK, collective, recv, send};
 use crate::common::perfetto::{Slice, Timeline, sum, union};
-use crate::common::random::{RandomPlatform, Step, platform, steps};
+use crate::common::random::{RandomPlatform, Step, backends, cases, platform, steps};
 use crate::common::scratch::Scratch;
 use crate::common::{built, perfetto, random};
 use executor::observe::TimelineRequest;
@@ -92,11 +92,11 @@ fn no_overlap(timeline: &Timeline) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(60))]
 
     #[test]
-    fn busy_intervals_are_the_reports_sums(platform in platform(), steps in steps(), fold in any::<bool>()) {
-        for backend in BackendKind::ALL {
+    fn busy_intervals_are_the_reports_sums(platform in platform(), steps in steps(), backends in backends(), fold in any::<bool>()) {
+        for backend in backends {
             let (report, bytes) = random_run("sums", &platform, &steps, backend, fold);
             let timeline = perfetto::read(&bytes);
             let mut busy = vec![0.0; report.dimensions.len()];

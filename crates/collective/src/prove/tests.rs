@@ -33,8 +33,6 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn every_plan_is_proved(kind in kinds(), algorithm in algorithms(), n in 1u32..=40, bytes in 0u64..5000,
                             root in 0u32..40, chunk in 0u32..4) {

@@ -10,8 +10,29 @@ use graph::{
     Workload,
 };
 use proptest::prelude::*;
+use sim::BackendKind;
 use std::sync::Arc;
 use units::{Bytes, Span};
+
+/// `usual` random cases, or as many as `PROPTEST_CASES` says (`make test THOROUGH=1`).
+pub fn cases(usual: u32) -> ProptestConfig {
+    let all = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let wanted = std::env::var_os("PROPTEST_CASES").map_or(usual, |_| all.cases);
+    ProptestConfig { cases: wanted, ..all }
+}
+
+/// Backends that a random case runs on: packets, which take several times as long as the three that
+/// see whole messages, in half of the cases, and flits, which take ten times as long, in a fifth.
+pub fn backends() -> impl Strategy<Value = Vec<BackendKind>> {
+    (prop::bool::weighted(0.5), prop::bool::weighted(0.2)).prop_map(|(packets, flits)| {
+        let runs = |backend: &BackendKind| match backend {
+            BackendKind::Packet => packets,
+            BackendKind::Flit => flits,
+            _ => true,
+        };
+        BackendKind::ALL.into_iter().filter(runs).collect()
+    })
+}
 
 /// A platform as the text of its file, and the sizes of its dimensions.
 #[derive(Clone, Debug)]

@@ -270,8 +270,6 @@ fn against<'o>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn patterns_read_like_the_decoder(
         specs in specs(),

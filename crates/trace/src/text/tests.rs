@@ -555,7 +555,7 @@ fn layers() -> impl Strategy<Value = Layers> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn printed_layers_read_the_same(layers in layers()) {

@@ -201,8 +201,15 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
+/// 40 random cases, or as many as `PROPTEST_CASES` says (`make test THOROUGH=1`).
+fn usual() -> ProptestConfig {
+    let all = ProptestConfig::default();
+    let cases = std::env::var_os("PROPTEST_CASES").map_or(40, |_| all.cases);
+    ProptestConfig { cases, ..all }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(usual())]
     #[test]
     fn a_cache_changes_no_bit(case in cases(), lfu: bool, disk: bool, prefetch: bool, sets in 1u64..30) {
         let mut plain = engine(case, None, None).unwrap();
