@@ -58,8 +58,8 @@ def workers_in_copies(commands: Copies, monkeypatch: pytest.MonkeyPatch) -> None
 _TRAINER = (
     "torch",
     "torch.fx.experimental.symbolic_shapes",
-    "armillary_train.data.synthetic",
     "armillary_train.run.loop",
+    "drawn_clicks",
 )
 
 

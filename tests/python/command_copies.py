@@ -9,6 +9,7 @@ streams, signals during the start, limits) needs a real start: `test_faults.py` 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib.util
@@ -26,6 +27,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import forked_popen
 
@@ -285,11 +287,34 @@ def _become(connection: socket.socket) -> None:
     sys.argv = [main.origin, *job["arguments"]]
 
 
-if __name__ == "__main__":
-    _serve(sys.argv[1], sys.argv[2:])
-    if sys.argv[1:2] == ["-c"]:
-        exec(sys.argv[2], {"__name__": "__main__"})
-    else:
+def _work() -> int:
+    """The exit code of the command or of the program in Python."""
+    try:
+        if sys.argv[1:2] == ["-c"]:
+            exec(sys.argv[2], {"__name__": "__main__"})
+            return 0
         from armillary.cli import main as command
 
-        sys.exit(command())
+        return command()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        raise
+
+
+def _end(status: int) -> NoReturn:
+    """Ends as Python does, but frees no memory: that of PyTorch takes 0.3 CPU seconds."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (OSError, ValueError):
+        # Python says so, at its own end.
+        sys.exit(status)
+    os._exit(status & 0xFF)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], sys.argv[2:])
+    _end(_work())
