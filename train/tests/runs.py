@@ -1,7 +1,7 @@
-"""Short runs of several processes, which may be killed. One process loads PyTorch and is copied
+"""Short runs of several processes, which may be killed. A process that has loaded PyTorch is copied
 (forked) for each rank, so that a run takes a fraction of a second.
 
-`Runs` is the side of the tests. As a program, it is the process that is copied."""
+`Runs` is the side of the tests. `serve` is what the process does that is copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import random
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from command_copies import Copies
 
 if TYPE_CHECKING:
     from armillary.model.dlrm import Dlrm
@@ -33,28 +34,29 @@ _HARD = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
 
 class Runs:
-    """The process that runs are copied from."""
+    """The process that runs are copied from, itself a copy of one that has loaded PyTorch."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+    def __init__(self, trainings: Copies, folder: Path) -> None:
+        given, self._jobs = os.pipe()
+        found, output = os.pipe()
+        program = f"import sys; sys.path[:0] = {sys.path!r}; import runs; runs.serve()"
+        self._command = trainings.start(
+            ["-c", program], folder, os.environ, output=output, given=given
         )
+        os.close(given)
+        os.close(output)
+        self._found = os.fdopen(found)
 
     def run(self, size: int = 1, **job: object) -> list[dict[str, Any]]:
         """What each rank says: `outcome`, or `error` and `problems`; `killed` if it was.
 
-        `settings` of the run. `kill`: seconds of training after which a rank is killed. `stop`: the
-        same, with SIGTERM to one rank. `limit`:
-        largest file that the last rank may write. `reshard`: a folder for a checkpoint of what was
-        restored, instead of training."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"size": size, **job}).encode() + b"\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        assert line, "the process of runs has ended"
+        `settings` of the run. `kill`: steps of the run, and seconds more, after which a rank is
+        killed. `stop`: the same, with SIGTERM to one rank. `limit`: largest file that the last rank
+        may write. `reshard`: a folder for a checkpoint of what was restored, instead of
+        training."""
+        os.write(self._jobs, json.dumps({"size": size, **job}).encode() + b"\n")
+        line = self._found.readline()
+        assert line, self._command.communicate(PATIENCE)
         found: list[dict[str, Any]] = json.loads(line)
         return found
 
@@ -65,16 +67,23 @@ class Runs:
         outcome: dict[str, Any] = found[0]["outcome"]
         return outcome
 
+    def end(self) -> None:
+        """Ends the process."""
+        self._command.send_signal(signal.SIGKILL)
+        self._command.communicate(PATIENCE)
+        os.close(self._jobs)
+        self._found.close()
+
 
 @contextlib.contextmanager
-def runs() -> Iterator[Runs]:
+def runs(trainings: Copies) -> Iterator[Runs]:
     """The process that runs are copied from, which ends with the block."""
-    made = Runs()
-    try:
-        yield made
-    finally:
-        made.process.kill()
-        made.process.communicate()
+    with tempfile.TemporaryDirectory() as folder:
+        made = Runs(trainings, Path(folder))
+        try:
+            yield made
+        finally:
+            made.end()
 
 
 def digest(folder: str | Path) -> dict[str, str]:
@@ -98,19 +107,14 @@ def digest(folder: str | Path) -> dict[str, str]:
     return found
 
 
-def _serve() -> None:
-    # Loaded once, before copies are made. The second one is what a backward pass loads.
+def serve() -> None:
+    """Runs jobs until there are no more."""
     import torch
-    from torch.fx.experimental import symbolic_shapes  # noqa: F401
 
     from armillary.model import load_model
     from armillary.model.dlrm import parse
-    from armillary_train.data import synthetic  # noqa: F401
-    from armillary_train.ranks import world  # noqa: F401
-    from armillary_train.run import loop  # noqa: F401
 
     parse(load_model("dlrm-small"))
-
     torch.set_num_threads(1)
     for line in sys.stdin:
         print(json.dumps(_ranks(json.loads(line))), flush=True)
@@ -141,14 +145,14 @@ def _ranks(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _end(ranks: list[int], job: dict[str, Any], folder: Path) -> None:
-    """Kills a rank some time after the first step, and the others a moment later; or asks one of
-    them to stop."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and not (folder / "begun").exists():
+    """Kills a rank some time after a step, and the others a moment later; or asks one of them to
+    stop."""
+    deadline, steps = time.monotonic() + PATIENCE, folder / "steps"
+    least, delay = job["kill"] if "kill" in job else job["stop"]
+    while time.monotonic() < deadline and not (steps.exists() and steps.stat().st_size >= least):
         if any(os.waitid(os.P_PID, each, os.WEXITED | os.WNOHANG | os.WNOWAIT) for each in ranks):
             break
-        time.sleep(0.002)
-    delay = float(job["kill"] if "kill" in job else job["stop"])
+        time.sleep(0.005)
     time.sleep(delay)
     first = random.Random(delay).choice(ranks)
     if "stop" in job:
@@ -196,12 +200,18 @@ def _trained(job: dict[str, Any], rank: int, folder: Path) -> dict[str, Any]:
     settings = Settings(**{"ranks": job["size"], **job["settings"]})
     settings.check()
     facts = parse(load_model(settings.model))
-    begun = (lambda *_: (folder / "begun").touch()) if rank == 0 else None
+
+    def count(_share: float, _text: str) -> None:
+        with (folder / "steps").open("a") as counted:
+            counted.write(".")
+
     with world.joined(settings.timeout) as here:
         if "reshard" in job:
             _reshard(settings, facts, here, job["reshard"])
             return {"outcome": {}}
-        return {"outcome": asdict(loop.train(settings, facts, here, progress=begun))}
+        return {
+            "outcome": asdict(loop.train(settings, facts, here, progress=None if rank else count))
+        }
 
 
 def _reshard(settings: Settings, facts: Dlrm, here: World, into: str) -> None:
@@ -223,7 +233,3 @@ def _reshard(settings: Settings, facts: Dlrm, here: World, into: str) -> None:
         )
         Checkpoints(trainer, saver).after(outcome, end=True)
         saver.settle()
-
-
-if __name__ == "__main__":
-    _serve()

@@ -20,7 +20,9 @@ from armillary_train.ranks.world import World
 from armillary_train.run import asynchronous, loop
 from armillary_train.run.asynchronous import train_asynchronously
 
-SETTINGS = Settings("dlrm-small", global_batch=512, steps=60, learning_rate=0.1, threads=1)
+SETTINGS = Settings(
+    "dlrm-small", global_batch=512, steps=40, eval_samples=5000, learning_rate=0.1, threads=1
+)
 FACTS = parse(load_model("dlrm-small"))
 
 

@@ -119,10 +119,10 @@ def close(found: Numbers, expected: Numbers, precision: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=precision, atol=4 * precision)
 
 
-@settings(max_examples=150 // SHARE, deadline=None)
+@settings(max_examples=60 // SHARE, deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["float32", "float16", "bfloat16"]))
 def test_steps_equal_numpy(seed: int, pooled: bool, dtype: DType) -> None:
-    """1,200 cases with a forward and two backward passes each."""
+    """480 cases with a forward and two backward passes each."""
     random = np.random.default_rng(seed)
     for _ in range(CASES):
         case = made(random, [dtype], pooled)
@@ -323,8 +323,8 @@ def test_optimizers_equal_those_of_torch(
     close(collection.weight("t"), theirs.weight.detach(), 2e-6)
 
 
-SCALES = (1.0, 1e-2, 1e-4, 1e-6)
-"""Sizes of gradients: `eps` matters for small ones."""
+SCALES = (1e-4,) if KERNELS else (1.0, 1e-2, 1e-4, 1e-6)
+"""Sizes of gradients: `eps` matters for small ones. Kernels give the bits of the engine."""
 
 
 def stepped(

@@ -115,7 +115,8 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
         # Sums over rows, where tables have some of their columns: without, given, and taken.
         for rule, use in [*((rule, 0) for rule in range(5)), (2, 1), (2, 2), (2, 3), (4, 1), (4, 3)]
         for name in ("change_rows", "change_long_rows")
-        if name == "change_rows" or use == 0
+        # What long rows share with others is compiled for each rule there.
+        if name == "change_rows" or (use == 0 and rule > 1)
     ),
     ("weight_gradients", {"VECTORS": 8, "KIND": 0}),
 ]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from command_copies import Command, Copies
 
 pytest.importorskip("torch")
 
-ARMILLARY = [sys.executable, "-m", "armillary.cli"]
 LISTENS = "0A"
 """State of a listening socket in Linux's tables."""
 
@@ -34,27 +34,24 @@ LISTENS = "0A"
     ],
     ids=["train", "bench"],
 )
-def test_ports_listen_on_loopback_only(command: Sequence[str], named: bool) -> None:
+def test_ports_listen_on_loopback_only(
+    command: Sequence[str], named: bool, trainings: Copies, tmp_path: Path
+) -> None:
     """Also where the caller's environment has `named` another interface."""
     outer = next((name for _, name in socket.if_nameindex() if name != "lo"), "lo")
-    run = subprocess.Popen(
-        [*ARMILLARY, *command, "--ranks", "2", "--threads", "1"],
-        env={**os.environ, **({"GLOO_SOCKET_IFNAME": outer} if named else {})},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    environment = {**os.environ, **({"GLOO_SOCKET_IFNAME": outer} if named else {})}
+    run = trainings.start([*command, "--ranks", "2", "--threads", "1"], tmp_path, environment)
     try:
         found = ports_of(run)
     finally:
-        run.terminate()
-        said = run.communicate(timeout=30)[1]
+        run.send_signal(signal.SIGTERM)
+        said = run.communicate(30)[1]
     assert found, said
     assert all(address.is_loopback for address in found.values()), found
 
 
 def ports_of(
-    run: subprocess.Popen[str],
+    run: Command,
 ) -> dict[str, ipaddress.IPv4Address | ipaddress.IPv6Address]:
     """Addresses of the listening sockets of a run, once both ranks and the store have one."""
     deadline, found = time.monotonic() + 90, {}

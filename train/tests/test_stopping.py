@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,28 +23,37 @@ BASE: dict[str, Any] = {
     "model": "dlrm-small",
     "global_batch": 64,
     "threads": 1,
-    "steps": 150,
-    "eval_every": 40,
-    "eval_samples": 2000,
+    "steps": 30,
+    "eval_every": 10,
+    "eval_samples": 300,
     "learning_rate": 0.05,
     "timeout": 20.0,
 }
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Runs]:
-    with runs() as made:
+def started(trainings: Copies) -> Iterator[Runs]:
+    with runs(trainings) as made:
         yield made
 
 
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "one": (1, {}),
-    "two": (2, {}),
-    "readers": (2, {"readers": 2}),
+    "readers": (1, {"readers": 2}),
     "trains": (2, {"tensor_train": "rank=4,rows>=1"}),
     "mixed": (2, {"tensor_train": "rank=4,rows>=100", "optimizer": "adam"}),
     "caches": (1, {"cache": "64 KiB"}),
 }
+
+
+STOPS: dict[str, list[tuple[int, float]]] = {
+    "one": [(3, 0.0), (9, 0.002)],
+    "readers": [(4, 0.001)],
+    "trains": [(11, 0.0)],
+    "mixed": [(3, 0.0), (9, 0.001)],
+    "caches": [(7, 0.0)],
+}
+"""Steps, and seconds more, after which a run is stopped, and goes on."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -58,7 +65,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
     found = []
     for folder in ("whole", "cut"):
         settings = {**BASE, **case, "checkpoint": str(tmp_path / folder), "resume": True}
-        for stop in (0.02, 0.1) if folder == "cut" else ():
+        for stop in STOPS[name] if folder == "cut" else ():
             said = started.run(size, settings=settings, stop=stop)
             assert said == [{"killed": signal.SIGTERM}] * size
             assert Folder(tmp_path / folder).steps()
@@ -69,8 +76,11 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
-@pytest.mark.parametrize("options", [[], ["--ranks", "2", "--readers", "1"]], ids=["one", "two"])
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [(signal.SIGINT, []), (signal.SIGTERM, ["--ranks", "2", "--readers", "1"])],
+    ids=["one", "two"],
+)
 def test_a_signal_ends_a_run_with_a_checkpoint(
     number: signal.Signals, options: list[str], trainings: Copies, tmp_path: Path
 ) -> None:
@@ -92,15 +102,30 @@ def test_a_run_without_checkpoints_says_what_is_lost(trainings: Copies, tmp_path
     assert said.strip() == expected
 
 
+STEPPING = """
+import sys, time
+from pathlib import Path
+from armillary.cli import main
+from armillary_train.run.loop import Trainer
+
+def step(*_):
+    Path("stepping").write_text("now")
+    time.sleep(300)
+
+Trainer.step = step
+sys.argv[1:] = sys.argv[3:]
+sys.exit(main())
+"""
+"""A program in Python: the command line behind `-c` and the program, with steps of minutes."""
+
+
 @pytest.mark.parametrize("options", [[], ["--ranks", "2"]], ids=["one", "two"])
 def test_a_second_signal_ends_a_run_at_once(
     options: list[str], trainings: Copies, tmp_path: Path
 ) -> None:
-    """A step of this batch takes many seconds."""
-    batch = ["--global-batch", "600000", "--steps", "10", "--checkpoint", str(tmp_path / "run")]
-    run = trainings.start([*TRAIN, *batch, *options], tmp_path, os.environ)
-    wait_for(run, tmp_path / "run" / "lock")
-    time.sleep(1)
+    command = [*TRAIN, "--steps", "10", "--checkpoint", str(tmp_path / "run"), *options]
+    run = trainings.start(["-c", STEPPING, *command], tmp_path, os.environ)
+    wait_for(run, tmp_path / "stepping", 1)
     run.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     assert run.poll() is None
@@ -110,34 +135,35 @@ def test_a_second_signal_ends_a_run_at_once(
     assert "interrupted; " in said and not Folder(tmp_path / "run").steps()
 
 
-def test_a_second_signal_ends_a_long_computation(tmp_path: Path) -> None:
-    """Python's handlers do not run meanwhile: a product of large matrices takes minutes."""
+def test_a_second_signal_ends_a_long_computation(trainings: Copies, tmp_path: Path) -> None:
+    """Python's handlers do not run meanwhile: a thread that waits for itself in C never returns,
+    as a product of large matrices does not for minutes."""
     program = """
-import torch
+import ctypes
+from pathlib import Path
 from armillary_train.run.stopping import until_signal
-torch.set_num_threads(1)
-big = torch.ones(60000, 6000)
+lock, library = ctypes.create_string_buffer(1024), ctypes.CDLL(None)
+library.pthread_mutex_init(lock, None)
+library.pthread_mutex_lock(lock)
 with until_signal(lambda: None):
-    print("ready", flush=True)
-    big @ big.T[:, :20000]
+    Path("ready").write_text("now")
+    library.pthread_mutex_lock(lock)
 """
-    run = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert run.stdout is not None and run.stdout.readline() == "ready\n"
-    time.sleep(0.5)
+    run = trainings.start(["-c", program], tmp_path, os.environ)
+    wait_for(run, tmp_path / "ready", 1)
+    time.sleep(0.2)
     run.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     assert run.poll() is None
     run.send_signal(signal.SIGTERM)
-    _, said = run.communicate(timeout=30)
+    said = run.communicate(30)[1]
     assert run.returncode == 143
     assert said.strip() == "interrupted; the last step is not in a checkpoint"
 
 
 def begun(trainings: Copies, folder: Path, *options: str) -> Command:
     """A run that has made some steps: its log has a line for each hundredth of them."""
-    steps = ["--global-batch", "64", "--steps", "10000", "--checkpoint-every", "1000000"]
+    steps = ["--global-batch", "64", "--steps", "3000", "--checkpoint-every", "1000000"]
     logs = ["--log-dir", str(folder / "logs")]
     run = trainings.start([*TRAIN, *steps, *logs, *options], folder, os.environ)
     wait_for(run, folder / "logs" / "log.jsonl", 1)
