@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from armillary_lab.studies import StudyRow, study
+from armillary_lab.studies import StudyRow, neo_quality, study
 
 Facts = Mapping[str, float]
 _NAME = re.compile(r"\{[^{}]*\}")
@@ -28,6 +28,12 @@ def study_rows(name: str, backend: str = "analytical") -> list[StudyRow]:
 @cache
 def _study_rows(name: str, backend: str) -> list[StudyRow]:
     return list(study(name).rows((backend,)))
+
+
+@cache
+def quality_rows() -> list[StudyRow]:
+    """Those of `neo-quality` on few of its 4 M samples, which take minutes."""
+    return neo_quality.rows((), samples=20_000)
 
 
 def rows(name: str, backend: str = "analytical") -> dict[str, StudyRow]:

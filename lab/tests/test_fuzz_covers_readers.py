@@ -10,6 +10,7 @@ import ast
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -96,16 +97,17 @@ def _reads(call: ast.Call) -> bool:
     return not is_os and (mode is None or str(mode.value).startswith("r"))
 
 
-def readers() -> set[str]:
+@cache
+def readers() -> frozenset[str]:
     """File and function of everything that reads files."""
-    found = set()
+    found: set[str] = set()
     for package in PACKAGES:
         for path in sorted(package.rglob("*.py")):
             file = path.relative_to(package)
             if "systems" not in file.parts:
                 tree = ast.parse(path.read_text(encoding="utf-8"))
                 found |= {f"{file} {name}" for name, call in _calls(tree) if _reads(call)}
-    return found
+    return frozenset(found)
 
 
 def run_by_the_fuzzer(tmp_path: Path) -> set[str]:

@@ -303,8 +303,8 @@ def test_what_is_no_size_is_refused(given: str | int) -> None:
 def test_a_size_with_a_unit_is_that_of_its_bytes() -> None:
     given: dict[str, Any] = {"dp": 8, "tier": "host"}
     platform = arm.Platform.load("dgx-h100", {"npus": "8", "remote_memory.bandwidth": "64 GB/s"})
-    one, other = (
-        arm.simulate(arm.workload.dlrm("dlrm-neo-a", cache=size, capacity=most, **given), platform)
-        for size, most in (("20 GB", "2 TB"), (20 * 10**9, 2 * 10**12))
+    one, other, larger = (
+        arm.simulate(arm.workload.dlrm("dlrm-small", cache=size, capacity=most, **given), platform)
+        for size, most in (("20 kB", "2 MB"), (20 * 10**3, 2 * 10**6), ("30 kB", "2 MB"))
     )
-    assert one.step_time_ns == other.step_time_ns
+    assert one.step_time_ns == other.step_time_ns > larger.step_time_ns

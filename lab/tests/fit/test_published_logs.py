@@ -31,11 +31,11 @@ def test_a_published_log_fits_and_predicts_other_sizes() -> None:
 
 def test_published_sweeps_of_other_collectives_stay_predicted() -> None:
     """Other collectives, on machines whose all-reduces were published too. The presets were fitted
-    to both."""
+    to both. Fits see every other size."""
     errors: dict[str, list[float]] = {"before": [], "after": []}
     for machine in published_machines():
         reduced = [
-            MeasuredTable(s.name, s.collective, s.gpus, s.points)
+            MeasuredTable(s.name, s.collective, s.gpus, s.points[::2])
             for s in machine
             if s.collective == "all_reduce"
         ]

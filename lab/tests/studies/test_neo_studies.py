@@ -4,16 +4,11 @@ GPUs are in `lab/numbers/test_slow_studies.py`."""
 from __future__ import annotations
 
 import pytest
-from documented import study_rows
+from documented import quality_rows, study_rows
 
 from armillary.model.dlrm import parse
 from armillary.model.messages import FORMATS, Messages
-from armillary_lab.studies import (
-    neo,
-    neo_memory,
-    neo_messages,
-    neo_quality,
-)
+from armillary_lab.studies import neo, neo_memory, neo_messages
 
 
 @pytest.mark.parametrize("name", ["dlrm-neo-a", "dlrm-neo-f", "dlrm-neo-i"])
@@ -56,10 +51,11 @@ def test_messages_are_tried_in_every_exchange_and_format() -> None:
     assert abs(schemes.count("row") - schemes.count("table")) <= 1
 
 
+@pytest.mark.xdist_group("quality")
 def test_the_study_compares_with_the_asynchronous_run() -> None:
     """With so few samples, the fewer steps of larger batches learn less."""
     pytest.importorskip("torch")
-    found = {row.setup: row for row in neo_quality.rows((), samples=20_000)}
+    found = {row.setup: row for row in quality_rows()}
     above = [row.ours for row in found.values() if row.unit == "NE"]
     assert len(above) == 3 and min(above) > 0
     against = [row for row in found.values() if row.unit == "%"]

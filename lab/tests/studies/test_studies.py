@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from conftest import ROOT
-from documented import study_rows
+from documented import quality_rows, study_rows
 
 from armillary.errors import InputError
-from armillary_lab.studies import STUDIES, StudyRow, neo_quality, packet_all_reduce, studies, study
+from armillary_lab.studies import STUDIES, StudyRow, packet_all_reduce, studies, study
 from armillary_lab.study import Kind, Reference, Source, claimed, drawn, limit, printed
 
 
@@ -124,6 +124,8 @@ QUICK = [
         # Next to other tests of these studies, which have run the same packets.
         pytest.param(name, marks=pytest.mark.xdist_group("packets"))
         if name.startswith(("packet-", "dlrm-"))
+        else pytest.param(name, marks=pytest.mark.xdist_group("quality"))
+        if name == "neo-quality"
         else name
         for name in QUICK
     ],
@@ -131,8 +133,8 @@ QUICK = [
 def test_every_row_has_a_source(name: str) -> None:
     """A number that the study itself computes is never called the paper's: what has no number has
     a figure or nothing as its source, and a margin is that of a claim."""
-    if name == "neo-quality":  # 4 M samples take minutes.
-        found = neo_quality.rows((), samples=20_000)
+    if name == "neo-quality":
+        found = quality_rows()
     elif name == "packet-all-reduce":  # 128 hosts take half a minute.
         found = packet_all_reduce.rows((), hosts=8)
     else:
