@@ -395,7 +395,7 @@ def test_recipes_have_defaults_and_a_place_for_each_fault(tmp_path: Path) -> Non
     path.write_text(
         "label: x\ncolour: red\nsamples_per_file: 0\nheld_out: {share: 2}\n"
         "shuffle: {memory: 3 apples}\nseparator: ab\ncolumns: [x, a]\n"
-        "dense:\n  - {columns: [a], clip: [2, 1], log: true}\n"
+        "dense:\n  - {columns: [a], log: true}\n  - {columns: [c], clip: [2, 1]}\n"
         "  - {columns: [b], normalize: [0, 0]}\n"
         "categories:\n  - {columns: [x], kind: octal}\n  - {columns: y}\n"
     )
@@ -408,8 +408,8 @@ def test_recipes_have_defaults_and_a_place_for_each_fault(tmp_path: Path) -> Non
         "held_out.share: 2.0 is out of range",
         "shuffle.memory: '3 apples' is not an amount",
         "separator: 'ab' is not a separator",
-        "dense[0].clip: 2.0 is above 1.0",
-        "dense[1].normalize: the deviation is 0.0",
+        "dense[1].clip: 2.0 is above 1.0",
+        "dense[2].normalize: the deviation is 0.0",
         "dense[0].log: True is not a number",
         "categories[0].kind: unknown kind 'octal'",
         "categories[1].columns: 'y' is not a list (allowed: [NAME, ...])",

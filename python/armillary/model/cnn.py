@@ -194,7 +194,7 @@ _Entry = _OfConv | _OfPool | _OfLinear | _OfResidual
 class _File:
     """Fields of a model file."""
 
-    input: tuple[Size, Size, Size]
+    input_: tuple[Size, Size, Size]
     layers: Annotated[tuple[_Entry, ...], Within(1, 1_000_000), Allowed("a list of mappings")]
     bias: bool = False
     norm: bool = True
@@ -224,7 +224,7 @@ class _Walk:
 
     def __init__(self, source: Source, file: _File) -> None:
         self.source, self.file = source, file
-        self.shape: tuple[int, ...] = file.input
+        self.shape: tuple[int, ...] = file.input_
         self.layers: list[Convolution | DenseLayer] = []
 
     def entry(self, path: Path_, entry: _Entry) -> None:

@@ -347,7 +347,7 @@ class _Layer:
 
     name: str
     forward: _Pass
-    input: _Pass
+    input_: _Pass
     weight: _Pass
     update: Zero = 0
 
@@ -372,7 +372,7 @@ def recorded(model: Model, options: Options) -> list[TrainedLayer]:
         TrainedLayer(
             each.name,
             work(each.forward, "model", options.mp),
-            work(each.input, "model", options.mp),
+            work(each.input_, "model", options.mp),
             work(each.weight, "data", options.dp),
             each.update * file.period_ps,
         )
