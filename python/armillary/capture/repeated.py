@@ -6,6 +6,8 @@ layer (`layer_types`) count with the value of the layer. The number of a layer d
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -42,7 +44,7 @@ class Repeats:
             yield
         finally:
             for member, _ in self._members.values():
-                del member.forward
+                vars(member).pop("forward", None)
 
     def _run_once(
         self, path: str, member: torch.nn.Module, at: tuple[int, int], forward: Callable[..., Any]
@@ -88,6 +90,8 @@ def _members(
             yield f"{path}.{at}" if path else str(at), (member, (at, len(found)))
 
 
+_OWN = set(vars(torch.nn.Module()))
+"""Attributes of every module: parameters and modules inside, and hooks."""
 _NUMBERS = {"layer_idx", "layer_id", "layer_number", "idx", "index"}
 """Attributes that number a layer."""
 
@@ -97,9 +101,9 @@ def _settings(module: torch.nn.Module, at: int, length: int) -> object:
     parts = []
     for path, inner in module.named_modules():
         plain = sorted(
-            (name, value)
+            (name, _value(value))
             for name, value in vars(inner).items()
-            if isinstance(value, bool | int | float | str | None) and name not in _NUMBERS
+            if name not in _OWN and name not in _NUMBERS
         )
         parts.append((path, type(inner).__qualname__, tuple(plain)))
     shapes = [
@@ -107,6 +111,23 @@ def _settings(module: torch.nn.Module, at: int, length: int) -> object:
         for name, each in module.named_parameters()
     ]
     return tuple(parts), tuple(shapes), _of_layer(module, at, length)
+
+
+def _value(value: object) -> str:
+    """A setting as text. Functions and other objects are alike where they are one object."""
+    if isinstance(value, torch.Tensor):
+        value = (tuple(value.shape), value.dtype)
+    if isinstance(value, functools.partial):
+        value = (value.func, value.args, value.keywords)
+    if isinstance(value, list | tuple | set | frozenset):
+        return f"{type(value).__name__}({', '.join(map(_value, value))})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_value(each)}' for key, each in value.items())}}}"
+    if isinstance(value, bool | int | float | str | torch.dtype | torch.device | None):
+        return repr(value)
+    if inspect.ismethod(value) and isinstance(value.__self__, torch.nn.Module):
+        value = value.__func__
+    return f"object {id(value)}"
 
 
 def _of_layer(module: torch.nn.Module, at: int, length: int) -> object:

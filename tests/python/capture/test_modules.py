@@ -128,6 +128,22 @@ def test_layers_that_are_alike_run_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert totals(every) == totals(once)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (nn.Conv1d(8, 8, 3, padding=1), nn.Conv1d(8, 8, 3, padding=2, dilation=2)),
+        (nn.Conv1d(8, 8, 3, padding=1), nn.Conv1d(8, 8, 3, padding="same", bias=True)),
+        (nn.Conv1d(8, 8, 1, stride=1), nn.Conv1d(8, 8, 1, stride=2)),
+    ],
+    ids=["dilation", "padding", "stride"],
+)
+def test_layers_with_other_settings_are_not_alike(first: nn.Module, second: nn.Module) -> None:
+    module = nn.Sequential(first, second, first)
+    found = arm.capture(module, torch.empty(2, 8, 32))
+    assert len(found.blocks) >= 2
+    assert all("1" not in block.modules or block.modules == ("1",) for block in found.blocks)
+
+
 def test_a_capture_leaves_the_module_as_it_was() -> None:
     module = Stack()
     before = {name: each.clone() for name, each in module.state_dict().items()}
