@@ -50,6 +50,9 @@ def catching(module: torch.nn.Module, log: Log) -> Iterator[None]:
                 stack.enter_context(mock.patch.object(each, "forward", stand))
         if "transformers" in sys.modules:
             _one_sequence_each(stack)
+        # PyTorch's own modules call it by this name, and others may have imported it before.
+        name = "scaled_dot_product_attention"
+        stack.enter_context(mock.patch.object(functional, name, _scaled_dot_product))
         stack.enter_context(_Functions())
         yield
 
@@ -71,6 +74,9 @@ def _one_sequence_each(stack: ExitStack) -> None:
     )
 
 
+_SCALED_DOT_PRODUCT = functional.scaled_dot_product_attention
+
+
 class _Functions(TorchFunctionMode):
     """Catches PyTorch's own attention."""
 
@@ -82,7 +88,7 @@ class _Functions(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if func is functional.scaled_dot_product_attention:
+        if func is _SCALED_DOT_PRODUCT:
             return _scaled_dot_product(*args, **kwargs)
         return func(*args, **kwargs)
 

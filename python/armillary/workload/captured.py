@@ -420,7 +420,8 @@ def _step(each: Operation, path: str) -> Step:
 def _kernel(each: Operation) -> str:
     """The kind of a kernel, as platforms know it."""
     if each.kind == "attention":
-        return each.name.removesuffix(".backward")
+        name = each.name.removesuffix(".backward")
+        return name if name == "attention" else "unmasked_attention"
     if each.kind in ("convolution", "scan"):
         return {"scan": "attention"}.get(each.kind, each.kind)
     if _is_norm(each):

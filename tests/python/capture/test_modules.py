@@ -159,6 +159,34 @@ def test_attention_is_one_kernel() -> None:
     assert forward.flops == 2 * (2 * 4 * 12 * 12 // 2) * (4 + 4)
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0),
+        nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=True, dropout=0.0),
+            2,
+            enable_nested_tensor=False,
+        ),
+    ],
+    ids=["layer", "encoder"],
+)
+def test_attention_of_pytorchs_modules_is_one_kernel(module: nn.Module) -> None:
+    found = arm.capture(module, torch.empty(2, 12, 16))
+    assert found.warnings == ()
+    names = {each.name for block in found._all for each in block.operations}
+    assert {"unmasked_attention", "unmasked_attention.backward"} <= names
+    pairs = 2 * 4 * 12 * 12
+    attention = [
+        each.flops
+        for block in found._all
+        for each in block.operations
+        if each.name == "unmasked_attention"
+    ]
+    assert set(attention) == {2 * pairs * (4 + 4)}
+    assert arm.simulate(found, "dgx-h100", dp=2).step_time_ns > 0
+
+
 def test_inputs_by_name_and_a_loss() -> None:
     module = Perceptron()
     named = arm.capture(module, {"x": torch.empty(4, 10, 8)}, loss=lambda y: y.float().mean())
