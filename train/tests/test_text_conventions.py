@@ -94,6 +94,16 @@ def test_criteo_reads_the_same_samples(
     check(list(held_out.parts(16, 0, 1)), range(60, 70))
 
 
+def test_a_packed_file_that_is_cut_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt.gz"
+    path.write_bytes(gzip.compress(line(0).encode() * 70)[:-9])
+    with pytest.raises(InputError) as caught:
+        count_lines(path)
+    [problem] = caught.value.problems
+    assert (problem.file, problem.place, problem.help) == (str(path), "", "a whole file")
+    assert problem.message.startswith("can't be read to its end: ")
+
+
 REFUSED = {
     b"lab,a,c\r1,1.5,x\r0,2,y\r": "the name 'lab\\rc' has a carriage return or quotes",
     b"lab,a,c\n1,1.5,x\ry\n": "line 2: has a carriage return within the line",

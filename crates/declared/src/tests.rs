@@ -3,7 +3,7 @@
 use crate::findings::{At, Findings};
 use crate::parse;
 use crate::tree::Tree;
-use crate::{Setting, Shown, document, listed, rename, renamed_path, section, table};
+use crate::{Setting, Shown, Tried, document, listed, rename, renamed_path, section, table};
 use serde_json::json;
 use units::{Ratio, Span};
 
@@ -159,4 +159,11 @@ fn long_mappings_take_a_line_for_each_key() {
     let inner = Shown::Map(vec![("a", long()), ("b", long())]);
     let file = Shown::Map(vec![("outer", Shown::Map(vec![("key", inner)]))]);
     assert_eq!(document(&file).lines().count(), 4);
+}
+
+/// A key that may be broken is described like the value it holds.
+#[test]
+fn a_tried_key_is_described_like_its_value() {
+    assert_eq!(Tried::<Pump>::kind(), Pump::kind());
+    assert_eq!(Tried::<Pump>::example(), "a mapping with on");
 }

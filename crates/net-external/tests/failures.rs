@@ -157,6 +157,26 @@ fn answers_that_break_a_rule_are_refused() {
     }
 }
 
+/// After the last delivery it is asked what it carried.
+#[test]
+fn counts_of_what_is_not_there_are_refused() {
+    for (answer, rule) in [
+        ("w(18,8,0,0,0,0,0)", "there is no such link; "),
+        ("w(18,1,0,0,0,0,0); w(18,1,0,0,0,0,0)", "the link was reported before; "),
+        ("w(19,99,0,0,0,0,0)", "there is no such count; "),
+        ("w(17,0,0,0,0,0,0)", "CARRIED, COUNT or DONE was expected; "),
+    ] {
+        let until = "w(17,0,0,0,2**64-1,0,0)\nwhile r()[0]!=7: pass";
+        let command = after_advance(&format!("w(16,0,0,0,800000,0,7); {until}\n{answer}; r()"));
+        let transfer = Transfer { src: 0, dst: 1, bytes: 1000, paced: 1000, token: 7, weight: 1 };
+        let mut network = backend(&command, "Ring(4)", 5.0);
+        conformance::run(&mut network, &[(Time::ZERO, transfer)]).expect("it answers");
+        assert!(network.usage(Time(800_000)).links.is_empty());
+        let error = network.failed().expect(answer);
+        assert!(error.starts_with(rule), "{answer}: {error}");
+    }
+}
+
 /// A transfer that never arrives is a stuck network, not a failure.
 #[test]
 fn a_lost_transfer_is_a_stuck_network() {

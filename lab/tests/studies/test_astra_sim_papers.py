@@ -144,6 +144,21 @@ def test_figures_of_their_own_draw(name: str, themis: list[StudyRow]) -> None:
     assert chart.svg().startswith("<svg")
 
 
+def test_the_chart_tells_both_schedulers_apart(themis: list[StudyRow]) -> None:
+    found = study("themis")
+    assert found.charts is not None
+    [chart] = found.charts(themis)
+    whole: dict[tuple[str, str, str], float] = {}
+    for each in chart.records():
+        key = str(each["workload"]), str(each["platform"]), str(each["scheduler"])
+        whole[key] = whole.get(key, 0) + float(each["time"])
+    bars = {row.setup: row.ours for row in themis if row.unit == "ms"}
+    for (workload, platform, scheduler), time in whole.items():
+        setup = f"{workload}, {platform}{', Themis' if scheduler == 'Themis' else ''}"
+        assert time == pytest.approx(bars[setup] / bars[f"{workload}, W-1D-350"])
+    assert {scheduler for *_, scheduler in whole} == {"baseline", "Themis"}
+
+
 def test_every_other_study_is_drawn_by_unit(tmp_path: Path) -> None:
     """Paper and ours as they are in the rows; the page holds them all."""
     rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from armillary_lab.studies import dlrm_buffers, dlrm_injection, dlrm_topology
+from armillary_lab.studies import dlrm_buffers, dlrm_injection, dlrm_layers, dlrm_topology
 from armillary_lab.studies.hoti import loop
 from armillary_lab.study import StudyRow, printed
 
@@ -55,3 +55,12 @@ def test_every_backend_runs_the_loop(backend: str) -> None:
     least, run = (loop("hierOpt100", each, chunks=4) for each in ("analytical", backend))
     assert run.compute == least.compute
     assert run.whole >= least.whole
+
+
+def test_every_bar_of_a_layer_says_why_it_has_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers, of which one communicates."""
+    found = {("top.0", "forward"): (1.0, 2.0, 0.5), ("top.1", "forward"): (3.0, 0.0, 0.0)}
+    monkeypatch.setattr(dlrm_layers, "times", lambda _: found)
+    rows = list(dlrm_layers._bars("flat100"))
+    assert [row.ours for row in rows] == [2.0, 1.0, 0.5, 3.0, 0.0]
+    assert {row.why for row in rows} == {dlrm_layers.DRAWN}

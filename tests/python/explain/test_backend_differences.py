@@ -93,6 +93,22 @@ def test_packets_that_are_lost_wait_for_the_timeout() -> None:
     assert found["headers"] < 1e4
 
 
+def test_the_reasons_name_the_link_that_queues_most() -> None:
+    """Four messages of 10,000 B meet at the port of NPU 0 and wait 0, 1, 2 and 3 transfers."""
+    program = arm.workload.Program()
+    program.collective("gather", [], "gather", 10_000)
+    platform = arm.Platform(
+        "Switch(5)",
+        bandwidth=f"{GB_PER_S} GB/s",
+        per="link",
+        latency=f"{LATENCY} ns",
+        settings={"scheduler.endpoint_delay": "0 ns", "collectives.gather": "direct"},
+    )
+    workload = arm.Workload.listed("one", [program], [0] * platform.npus, {})
+    _, found = arm.ladder(workload, platform, ["analytical", "link"]).data["networks"]
+    assert found["why"] == ["messages wait 1.200 us on average for switch0 -> npu0 (dimension 1)"]
+
+
 def test_a_simulator_of_packets_has_the_causes_of_packet() -> None:
     runs = [
         Run("analytical", 100.0),

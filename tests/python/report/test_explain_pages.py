@@ -82,6 +82,12 @@ def test_which_is_faster_is_said_first(compared: arm.explain.Comparison) -> None
     assert set(facts) >= {"Step time", "Samples/s", "Tokens/s", "Time of a sample"}
 
 
+def test_runs_that_are_alike_are_said_to_be() -> None:
+    result = run(8)
+    page = arm.compare(result, result).page
+    assert page.verdict.endswith("No operation on the critical path changes its time.")
+
+
 def test_several_runs_stand_in_one_table() -> None:
     results = [run(8), run(4, 2), run(2, 4)]
     page = arm.compare(*results, names=["tp8", "tp4", "tp2"]).page

@@ -147,6 +147,9 @@ def test_kernels_of_libraries_by_hand() -> None:
     assert fused["a.forward.normalization"][1] == 2 * 3 * out
     assert fused["r.0.conv1.forward.normalization"][1] == 2 * 4 * joined
     assert not any(name.endswith("elementwise") for name in fused if name[0] in "ar")
+    multiplied = kernels(width=2)
+    assert multiplied["a.forward.normalization"][1] == 2 * 2 * out
+    assert multiplied["a.input.normalization"][1] == 2 * 3 * out
     repacked = kernels(kernels="fused", width=2, repack=True)
     assert repacked["a.forward.convolution"][1] == 2 * (3 * both + 108)
 

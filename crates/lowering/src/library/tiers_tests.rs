@@ -87,6 +87,20 @@ fn groups_lie_in_nodes_and_across_them() {
     assert_eq!(of(1, 72, 4), (1, 4, 900.0, 100.0));
 }
 
+/// Each NPU of a mesh of 4 has a link of 50 GB/s to every other: two of them share one, three share
+/// two.
+#[test]
+fn some_members_of_a_mesh_have_the_links_between_them() {
+    let fabric = "{generator: nested, inner: {generator: full_mesh, npus: 4}, outer: {generator: leaf_spine, npus_per_leaf: 2, leaves: 2, spines: 2}, rails: 4}";
+    let links = "[{bandwidth: 50 GB/s, latency: 250 ns}, {bandwidth: 25 GB/s, latency: 1 us}, {bandwidth: 25 GB/s, latency: 1 us}]";
+    let platform = on(fabric, links);
+    let of = |size| {
+        let shape = Shape::Lines(vec![Line { dim: 0, stride: 1, size }]);
+        Placement::of(&platform.fabric, &shape, |_| true).link
+    };
+    assert_eq!([of(2), of(3), of(4)], [50.0, 100.0, 150.0]);
+}
+
 /// A torus passes messages through NPUs, which no library does.
 #[test]
 fn fabrics_that_libraries_do_not_run_on_are_refused() {

@@ -143,6 +143,20 @@ fn latency_agrees_below_saturation() {
     assert!((sum / f64::from(count)).abs() < 0.005);
 }
 
+/// Three periods of warm-up, then three alike in throughput and in latency. Near saturation the
+/// network accepts as much from the first period on, while latencies still grow.
+#[test]
+fn a_run_goes_on_until_latencies_are_steady() {
+    let file = file(include_str!("data/booksim_latency_throughput.json"));
+    let id = "mesh_8x8/uniform/flits4/la_spec_tailcredit";
+    let curve = cases(&file, "curves").iter().find(|curve| text(curve, "id") == id).expect("known");
+    let saturation = curve["saturation_bracket"][0].as_f64().expect("a load");
+    let period = u64::from(small(&curve["config"], "sample_period"));
+    let periods =
+        |load: f64| measure(curve, load * saturation, 5).expect("below saturation").cycles / period;
+    assert_eq!([periods(0.2), periods(0.97)], [6, 9]);
+}
+
 #[test]
 fn saturation_lies_in_the_bracket() {
     let file = file(include_str!("data/booksim_latency_throughput.json"));

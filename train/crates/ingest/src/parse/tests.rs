@@ -220,3 +220,12 @@ fn a_logarithm_without_a_result_is_a_fault() {
     let faults = parse::<i32>(b"1\t-1\n", &recipe).expect_err("a fault");
     assert_eq!(faults[0].message, "'-1' has no finite result");
 }
+
+/// Threads share the work only where the text is cut.
+#[test]
+fn pieces_are_of_about_the_same_size() {
+    let text = "1\t2\t3\ta\tb\n".repeat(40);
+    let lengths: Vec<usize> = pieces(text.as_bytes(), 4).iter().map(|piece| piece.len()).collect();
+    assert_eq!(lengths, [100; 4]);
+    assert_eq!(pieces(&text.as_bytes()[..20], 4).len(), 2, "a line is in one piece");
+}
