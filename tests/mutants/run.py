@@ -160,13 +160,14 @@ def killed(todo: Sequence[Sequence[str]], tree: Path) -> str:
 
 
 def trial(mutant: Mutant, commit: str, revision: str, chosen: Sequence[str]) -> str:
-    """A row for the record: name, verdict, and the command that found the mutant."""
+    """A row for the record: name, revision, verdict, and the command that found the mutant."""
     language = mutant["name"].partition("-")[0]
     with mutated(mutant["name"], commit, revision) as tree:
         extend(tree, language)
         todo = [list(chosen)] if chosen else commands(mutant["house"], language, tree)
         found = killed(todo, tree)
-    return f"{mutant['name']}\t{'killed' if found else 'survived'}\t{found}"
+    tried = _git(ROOT, "rev-parse", "--short=8", revision)
+    return f"{mutant['name']}\t{tried}\t{'killed' if found else 'survived'}\t{found}"
 
 
 def main() -> None:

@@ -39,6 +39,16 @@ def test_each_patch_changes_the_file_of_its_row_alone(run: ModuleType) -> None:
         assert "/tests/" not in each["file"]
 
 
+def test_every_mutant_is_killed_or_cannot_matter(run: ModuleType) -> None:
+    _, *rows = (MUTANTS / "killed.tsv").read_text(encoding="utf-8").splitlines()
+    found = [row.split("\t") for row in rows]
+    assert [name for name, *_ in found] == [each["name"] for each in run.listed()["mutants"]]
+    for name, _, verdict, test in found:
+        assert verdict == ("killed" if test else "equivalent"), name
+        file, _, function = test.partition("::")
+        assert not test or function in (ROOT / file).read_text(encoding="utf-8"), name
+
+
 def test_a_mutant_is_killed_by_the_first_command_that_fails(
     run: ModuleType, tmp_path: Path
 ) -> None:
