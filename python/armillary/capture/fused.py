@@ -22,7 +22,7 @@ Not here: where calls of the reference code are caught (`catching.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -186,7 +186,3 @@ def convolution(values: torch.Tensor, weight: torch.Tensor) -> FusedKernel:
         2 * flops,
         ((tuple(values.shape), values.dtype),),
     )
-
-
-Call = Callable[..., Any]
-"""A function of reference code, or what stands for it."""

@@ -85,10 +85,9 @@ def product(called: str, args: Sequence[Any], given: Sequence[torch.Tensor]) -> 
     return find(args, given) if find else None
 
 
-def product_flops(called: str, args: Sequence[Any], given: Sequence[torch.Tensor]) -> int:
-    """Operations of a matrix product. Of a grouped one each row counts, however many an expert
-    has."""
-    found = _PRODUCTS[called](args, given)
+def product_flops(called: str, found: Product, args: Sequence[Any]) -> int:
+    """Operations of the matrix product `found`. In a grouped one each row counts once, whatever
+    expert has it."""
     if called not in _GROUPED:
         return found.flops
     a, b = args[0], args[1]

@@ -69,27 +69,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         called = operators.name(func)
         product = operators.product(called, args, writes)
         count = (
-            operators.product_flops(called, args, writes)
+            operators.product_flops(called, product, args)
             if product
             else operators.flops(func, args, kwargs, result)
         )
         if not (product or count or operators.is_a_pass(func)):
             self.uncounted.add(called)
         rows = operators.rows(called, args, writes)
-        self._note(called, operators.kind(called), count, reads, writes, product, rows)
+        self.add(called, operators.kind(called), count, reads, writes, product, rows)
 
     def add(
-        self,
-        name: str,
-        kind: Kind,
-        flops: int,
-        reads: Sequence[torch.Tensor],
-        writes: Sequence[torch.Tensor],
-    ) -> None:
-        """Adds the operation of a fused kernel."""
-        self._note(name, kind, flops, reads, writes)
-
-    def _note(
         self,
         name: str,
         kind: Kind,
@@ -99,6 +88,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         product: Product | None = None,
         rows: int = 0,
     ) -> None:
+        """Adds an operation. `rows` are the bytes of the rows that an index names."""
         read = tuple(self.memories.buffer(each) for each in reads)
         written = tuple(self.memories.buffer(each) for each in writes)
         moved = operators.moved(

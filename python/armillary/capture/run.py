@@ -41,7 +41,6 @@ def record(
     loss: Callable[[Any], torch.Tensor] | None,
     name: str,
     part: str = "",
-    warnings: Sequence[str] = (),
 ) -> Capture:
     """Captures one training step of `module`, or of the `part` of it that takes the inputs. Raises
     `InputError` where it stops."""
@@ -61,7 +60,7 @@ def record(
         raise
     except Exception as error:
         raise InputError([_stopped(error, recorder.stopped, module, name)]) from error
-    return _capture(name, parameters, recorder, repeats, _size(args, kwargs), warnings)
+    return _capture(name, parameters, recorder, repeats, _size(args, kwargs))
 
 
 def _without_data(fake: FakeTensorMode, module: torch.nn.Module) -> dict[int, Any]:
@@ -159,12 +158,9 @@ def _capture(
     recorder: Recorder,
     repeats: Repeats,
     size: tuple[int, int],
-    warnings: Sequence[str],
 ) -> Capture:
     """Operations by block, and what is outside of all blocks."""
-    if recorder.uncounted:
-        names = ", ".join(sorted(recorder.uncounted))
-        warnings = [*warnings, f"operations are not counted of {names}, only bytes"]
+    uncounted = ", ".join(sorted(recorder.uncounted))
     first = {path: number for number, path in enumerate(repeats.alike)}
     inside = [_block_of(each.module, first) for each in recorder.operations]
     ahead = [at for at, block in enumerate(inside) if block is not None]
@@ -199,7 +195,7 @@ def _capture(
         Block((), tuple(after), tuple(late)),
         tuple(first[path] for path in repeats.order),
         *size,
-        tuple(warnings),
+        (f"operations are not counted of {uncounted}, only bytes",) if uncounted else (),
     )
 
 
@@ -217,4 +213,6 @@ def _size(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, int]:
     found = next((each for each in leaves if isinstance(each, torch.Tensor) and each.dim()), None)
     if found is None:
         return 1, 0
+    if not found.shape[0]:
+        raise InputError([Problem("", "inputs", "have no samples", "one sample or more")])
     return int(found.shape[0]), 0 if found.is_floating_point() else found.numel()

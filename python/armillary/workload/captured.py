@@ -10,7 +10,7 @@ them are a unit of the first stage, all others outside of them a unit of the las
   do. With `eager` each is a kernel of its own.
 - Gradients are accumulated as PyTorch does: the first micro-batch's is kept, others are added.
 - Memory: parameters, gradients and optimizer state as of any model; tensors that autograd keeps;
-  and the most that one unit's passes hold besides (`_passing`).
+  and the most that the passes of one unit hold at once next to these (`_passing`).
 - Parameters of the embedding that the head uses, too, are on both of their stages.
 
 Source: PyTorch's autograd and caching of tensors; Ansel et al. 2024 (PyTorch 2, section 5) for
@@ -28,14 +28,16 @@ from typing import Literal
 from ..capture.records import Block, Buffer, Operation
 from ..capture.result import Capture
 from ..errors import ImpossibleError, InputError, Problem
+from ..model.decoder import Count
 from ..model.files import CAPTURED, Model, load_model
 from ..model.weights import Tensors, Weights
-from ..option_fields import read, takes_options
+from ..option_fields import takes_options
 from ..units import counted
 from .checks import layout_faults
 from .memory import gathered, states
 from .mesh import spread, stage_programs
-from .parallelism import Moments, Parallelism, Width
+from .parallelism import BucketSize, Moments, Parallelism, Width, ZeroStage
+from .parallelism_reader import in_range
 from .placement import Layout, split
 from .plan import Chunk, StagePlan, Unit, placement
 from .schedule import Pass, bubble_share, held
@@ -51,27 +53,27 @@ _PRECISIONS: dict[str, Width] = {"bfloat16": "bf16", "float16": "fp16", "float32
 class Options:
     """The options of `captured`."""
 
-    micro_batch: int | None = None
+    micro_batch: Count | None = None
     """Samples of a micro-batch of a configuration. Default: 1. A capture has its own."""
-    seq: int | None = None
+    seq: Count | None = None
     """Tokens of a sample of a configuration. Default: 4096. A capture has its own."""
-    dp: int = 1
+    dp: Count = 1
     """Data parallelism: replicas of the model."""
-    pp: int = 1
+    pp: Count = 1
     """Pipeline stages."""
-    ranks: int | None = None
+    ranks: Count | None = None
     """The number of ranks, to be checked against dp x pp."""
-    global_batch: int | None = None
+    global_batch: Count | None = None
     """Samples of a step. Default: one micro-batch for each replica; with a pipeline, four for each
     of its stages. A micro-batch is what was captured."""
     schedule: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
     """The order of micro-batches; 1f1b with several virtual stages is interleaved."""
-    virtual_stages: int = 1
+    virtual_stages: Count = 1
     """Model chunks of a stage."""
-    zero: int = 0
+    zero: ZeroStage = 0
     """ZeRO: what is divided by dp. 1: optimizer state; 2: also gradients; 3: also parameters
     (FSDP)."""
-    zero_group: int | None = None
+    zero_group: Count | None = None
     """Neighbouring ranks that share out a shard; other groups replicate it. Default: all of dp."""
     recompute: Literal["none", "full"] = "none"
     """Recomputation before a layer's backward pass: `none` or `full` (the layer)."""
@@ -87,7 +89,7 @@ class Options:
     overlap_param_gather: bool = True
     """With ZeRO 1 and 2, parameters are gathered layer by layer during the forward pass, not all
     after the optimizer."""
-    bucket_mb: float | None = None
+    bucket_mb: BucketSize | None = None
     """Gradients are reduced in buckets of at most this many MB."""
 
 
@@ -98,8 +100,10 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
 
     The options are the fields of `Options`. There are dp x pp ranks, dp fastest. Raises
     `InputError` listing every problem."""
-    found, options = _found(model, options)
-    plan = CapturedPlan(_Setting(found, _parallelism(found, read(Options, found.name, options))))
+    named = model if isinstance(model, Capture) else load_model(model)
+    given = in_range(Options, named.name, options)
+    found = _found(named, given)
+    plan = CapturedPlan(_Setting(found, _parallelism(found, given)))
     programs, memories = stage_programs(plan)
     warnings = _warnings(plan)
     classes = tuple(
@@ -109,33 +113,20 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
     return spread(found.name, plan.at.par, programs, _summary(plan, classes, warnings), warnings)
 
 
-def _found(
-    model: Capture | Model | str | os.PathLike[str], options: dict[str, object]
-) -> tuple[Capture, dict[str, object]]:
-    """The capture, and the options without those that it has its own of."""
-    own = {name: options.pop(name, None) for name in ("micro_batch", "seq")}
+def _found(model: Capture | Model, given: Options) -> Capture:
+    """The capture. Raises `InputError` where the options ask for another one."""
     if isinstance(model, Capture):
-        samples = model.samples
-        sizes = {"micro_batch": samples, "seq": model.tokens // samples}
-        for name, value in own.items():
-            if value is not None and value != sizes[name]:
-                said = f"{value!r}, but {sizes[name]} were captured"
+        sizes = {"micro_batch": model.samples, "seq": model.tokens // model.samples}
+        for name, size in sizes.items():
+            if getattr(given, name) not in (None, size):
+                said = f"{getattr(given, name)}, but {size} were captured"
                 raise InputError([Problem(model.name, name, said, "another capture")])
-        return model, options
-    found = load_model(model)
-    if found.family != "captured":
-        said = f"a model of the family {found.family!r}"
-        raise InputError([found.problem("family", said, f"{CAPTURED}{found.file or 'PATH'}")])
-    size = [1 if own["micro_batch"] is None else own["micro_batch"]]
-    size += [4096 if own["seq"] is None else own["seq"]]
-    for name, value in zip(own, size, strict=True):
-        if not isinstance(value, int) or not 1 <= value <= _MOST:
-            said = f"invalid count: {value!r}"
-            raise InputError([Problem(found.name, name, said, f"1 to {_MOST:,}")])
-    return _recorded(json.dumps(found.fields), found.file, found.name, *size), options
-
-
-_MOST = 2**24
+        return model
+    if model.family != "captured":
+        said = f"a model of the family {model.family!r}"
+        raise InputError([model.problem("family", said, f"{CAPTURED}{model.file or 'PATH'}")])
+    fields = json.dumps(model.fields)
+    return _recorded(fields, model.file, model.name, given.micro_batch or 1, given.seq or 4096)
 
 
 @functools.lru_cache(maxsize=8)
@@ -176,9 +167,6 @@ class _Setting:
 
 def _parallelism(found: Capture, given: Options) -> Parallelism:
     """The options as those of any model. Raises `InputError`."""
-    if given.schedule not in ("gpipe", "1f1b", "interleaved"):
-        said = f"{given.schedule!r} is not one of them"
-        raise InputError([Problem(found.name, "schedule", said, "gpipe, 1f1b, interleaved")])
     waves = 1 if given.pp == 1 else 4 * given.pp
     batch = given.global_batch
     par = Parallelism(
@@ -194,16 +182,9 @@ def _parallelism(found: Capture, given: Options) -> Parallelism:
         precision=_precision(found),
         sp=False,
     )
-    least = {"dp": 1, "pp": 1, "virtual_stages": 1, "zero": 0}
-    wrong = [
-        Problem(found.name, name, f"invalid count: {getattr(par, name)!r}", f"{low} or more")
-        for name, low in least.items()
-        if not isinstance(getattr(par, name), int) or getattr(par, name) < low
-    ]
-    if par.zero not in (0, 1, 2, 3):
-        wrong.append(Problem(found.name, "zero", f"{par.zero!r} is not one of them", "0, 1, 2, 3"))
-    if wrong:
-        raise InputError(wrong)
+    if given.pp > 1 and not found.order:
+        said = "no module repeats, so that there is nothing to cut into stages"
+        raise ImpossibleError([Problem(found.name, "pp", said, "1")])
     if faults := layout_faults(_Layers(len(found.order)), par):
         raise ImpossibleError([Problem(found.name, *fault) for fault in faults])
     return par
@@ -242,7 +223,7 @@ class CapturedPlan(StagePlan):
         super().__init__(at, Layout(tuple(counts), (0,) * parts))
 
     def _unit(self, at: _Setting, block: Block, path: str) -> tuple[Unit, int]:
-        """A repeated module, and the bytes that its passes hold besides."""
+        """A repeated module, and the bytes that its passes hold next to what autograd keeps."""
         tensors = [
             each.count
             for each in at.found.parameters.tensors

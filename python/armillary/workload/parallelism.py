@@ -68,6 +68,8 @@ BF16_MOMENTS = {
 """The same with moments of 2 bytes."""
 
 
+ZeroStage = Annotated[int, Within(0, 3), Allowed("0, 1, 2, 3")]
+BucketSize = Annotated[float, Within(buckets.LEAST, buckets.MOST), Allowed(buckets.ALLOWED)]
 _LISTED = Allowed("values and commas")
 
 
@@ -114,7 +116,7 @@ class Degrees:
     there to its experts' ranks (DeepEP). Default: it is sent to each of its experts directly."""
     node_limit: Count | None = None
     """With `ep_node`: the most nodes that a token visits. Default: all."""
-    zero: Annotated[int, Within(0, 3), Allowed("0, 1, 2, 3")] = 0
+    zero: ZeroStage = 0
     """ZeRO: what is divided by dp x cp. 1: optimizer state; 2: also gradients; 3: also parameters
     (FSDP)."""
     zero_group: Count | None = None
@@ -246,9 +248,7 @@ class FrameworkKeys(Numbers):
     overlap_param_gather: bool = True
     """With ZeRO 1 and 2, parameters are gathered layer by layer during the forward pass, not all
     after the optimizer."""
-    bucket_mb: (
-        Annotated[float, Within(buckets.LEAST, buckets.MOST), Allowed(buckets.ALLOWED)] | None
-    ) = None
+    bucket_mb: BucketSize | None = None
     """Gradients are reduced in buckets of at most this many MB (PyTorch's DDP: 25 MiB of
     parameters). With ZeRO 0 and 1, layers share a bucket that has room for them, and parameters are
     gathered in the same buckets. When not given, a layer's gradients are one bucket, or all

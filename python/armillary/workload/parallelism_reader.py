@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TypeVar
 
 from .. import declared, option_fields
 from ..declared import Source
@@ -15,7 +16,9 @@ from ..model.decoder import Decoder
 from . import framework_set
 from .checks import combination_faults
 from .frameworks import load_framework
-from .parallelism import FRAMEWORK_KEYS, ContextExchange, Parallelism
+from .parallelism import FRAMEWORK_KEYS, ContextExchange, FrameworkKeys, Parallelism
+
+T = TypeVar("T")
 
 
 def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Parallelism:
@@ -26,16 +29,23 @@ def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Par
     product that is not `ranks`, a batch that is not whole micro-batches or is smaller than the
     pipeline."""
     flat = dict(with_framework(framework_set.flat(name, options)))
-    option_fields.read(Parallelism, name, flat)
-    source = Source(flat, name)
-    read = declared.read(Parallelism, source)
-    if source.problems or read is None:
-        found = [(each.place, each.message, each.help) for each in source.problems]
-        raise InputError([_problem(name, *parts) for parts in found])
-    given = _resolved(model, read)
+    given = _resolved(model, in_range(Parallelism, name, flat))
     if found := combination_faults(model, given):
         raise ImpossibleError([_problem(name, *parts) for parts in found])
     return given
+
+
+def in_range(options: type[T], name: str, given: Mapping[str, object]) -> T:
+    """The options `given`, each of its type and within its range. Raises `InputError` listing every
+    problem."""
+    option_fields.read(options, name, given)
+    source = Source(dict(given), name)
+    found = declared.read(options, source)
+    if source.problems or found is None:
+        problem = _problem if issubclass(options, FrameworkKeys) else Problem
+        parts = [(each.place, each.message, each.help) for each in source.problems]
+        raise InputError([problem(name, *each) for each in parts])
+    return found
 
 
 def with_framework(options: Mapping[str, object]) -> Mapping[str, object]:

@@ -82,35 +82,29 @@ def test_mamba_1_takes_nine_operations_for_each_state() -> None:
     assert fused.mamba1(torch.rand(2, 6, 32), torch.rand(6, 8)).flops == 9 * 2 * 6 * 32 * 8
 
 
-def seen(mask: Mask, queries: int, keys: int) -> float:
-    """Pairs that are seen, one by one; on the diagonal of a causal mask half."""
-    total = 0.0
-    for query in range(queries):
-        for key in range(keys):
-            if mask.causal and key > query:
-                continue
-            if mask.causal and mask.window and query - key >= mask.window and not mask.chunked:
-                continue
-            if mask.chunked and query // mask.window != key // mask.window:
-                continue
-            total += 0.5 if mask.causal and key == query else 1
-    return total
+def seen(mask: Mask, tokens: int) -> int:
+    """Pairs of a query and a key that are seen, one by one."""
+    near = mask.window or tokens
+    return sum(
+        query // near == key // near if mask.chunked else not mask.causal or query - near < key
+        for query in range(tokens)
+        for key in range(query + 1 if mask.causal else tokens)
+    )
 
 
 @pytest.mark.parametrize("draw", range(20))
 def test_pairs_of_a_mask(draw: int) -> None:
+    """The diagonal counts half, and so does the far edge of a window."""
     drawn = random.Random(draw)
     tokens = drawn.randint(8, 64)
-    masks = [
-        Mask(),
-        Mask(causal=False),
-        Mask(window=drawn.randint(1, tokens)),
-        Mask(window=drawn.randint(1, tokens), chunked=True),
-    ]
-    for mask in masks:
-        # The edge of a window counts half, as the diagonal does.
-        edge = max(tokens - mask.window, 0) if mask.window and not mask.chunked else 0
-        assert abs(mask.pairs(tokens, tokens) - (seen(mask, tokens, tokens) - edge / 2)) <= tokens
+    window = drawn.randint(1, tokens - 1)
+    assert Mask(causal=False).pairs(tokens, tokens) == seen(Mask(causal=False), tokens)
+    assert Mask().pairs(tokens, tokens) == (2 * seen(Mask(), tokens) - tokens) // 2
+    far = Mask(window=window)
+    assert far.pairs(tokens, tokens) == (2 * seen(far, tokens) - window + 1) // 2
+    chunked = Mask(window=window, chunked=True)
+    assert chunked.pairs(tokens, tokens) == (2 * seen(chunked, tokens) - tokens) // 2
+    assert Mask(most=4).pairs(tokens, tokens) == 4 * tokens
 
 
 def test_attention_counts_both_passes() -> None:

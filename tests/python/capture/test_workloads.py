@@ -145,11 +145,18 @@ def test_a_module_goes_to_a_page_in_one_call() -> None:
     ("options", "said"),
     [
         ({"tp": 2}, "unknown option"),
-        ({"schedule": "zb-h1"}, "'zb-h1' is not one of them"),
+        ({"schedule": "zb-h1"}, "unknown schedule 'zb-h1'"),
+        ({"recompute": "selective"}, "unknown recompute 'selective'"),
+        ({"kernels": "compiled"}, "captured: kernels: unknown kernels 'compiled'"),
+        ({"moments": "fp8"}, "unknown moments 'fp8'"),
+        ({"bucket_mb": -3}, "captured: bucket_mb: -3"),
+        ({"global_batch": 0}, "invalid count: 0"),
+        ({"zero_group": "a"}, "zero_group: invalid count: 'a'"),
+        ({"micro_batch": 2}, "2, but 1 were captured"),
         ({"pp": 3}, "8 layers are not divisible by 3"),
         ({"pp": 0}, "invalid count: 0"),
-        ({"dp": "many"}, "invalid count: 'many'"),
-        ({"zero": 4}, "4 is not one of them"),
+        ({"dp": "many"}, "dp: invalid count: 'many'"),
+        ({"zero": 4}, "zero: invalid count: 4"),
         ({"dp": 4, "zero": 1, "zero_group": 3}, "3 doesn't divide"),
         ({"dp": 4, "global_batch": 6}, "6 samples are not a multiple"),
         ({"dp": 4, "ranks": 6}, "6 ranks, but"),
@@ -170,3 +177,15 @@ def test_frozen_parameters_give_a_warning() -> None:
     made = captured(arm.capture(module, torch.empty(64, 256)))
     assert made.summary is not None
     assert any("frozen" in note for note in made.summary.notes)
+
+
+def test_a_model_without_repeated_modules_has_no_stages() -> None:
+    found = arm.capture(nn.Linear(8, 8), torch.empty(4, 8))
+    assert captured(found, dp=2).ranks == 2
+    with pytest.raises(InputError, match="pp: no module repeats"):
+        captured(found, pp=2)
+
+
+def test_inputs_without_samples_are_refused() -> None:
+    with pytest.raises(InputError, match="have no samples"):
+        arm.capture(nn.Linear(8, 8), torch.empty(0, 8))
