@@ -54,6 +54,11 @@ class Parameters:
         return sum(each.count for each in self.tensors)
 
     @property
+    def trained(self) -> int:
+        """Number of parameters that have a gradient."""
+        return sum(each.count for each in self.tensors if each.trained)
+
+    @property
     def text(self) -> int:
         """Number of those of the language model: all but those of towers for images and sound, and
         of what joins them to it."""
@@ -74,4 +79,9 @@ class Parameters:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"total": self.total, "text": self.text, "towers": self.towers}
+        return {
+            "total": self.total,
+            "trained": self.trained,
+            "text": self.text,
+            "towers": self.towers,
+        }

@@ -177,12 +177,16 @@ def _first_tensor(args: Any, kwargs: Any) -> torch.Tensor | None:
 
 def _passed(args: Any, kwargs: Any, result: Any) -> Any:
     """The result of a module that stands in the place of one that returned `result`: its first
-    input in place of the first result. None where their shapes differ."""
+    input in place of the first result. None where their shapes differ, or only one of them has a
+    gradient."""
     given = _first_tensor(args, kwargs)
     first = result[0] if isinstance(result, tuple | list) and result else result
     if not (isinstance(first, torch.Tensor) and given is not None):
         return None
-    if first.shape != given.shape or first.dtype != given.dtype:
+    if (first.shape, first.dtype) != (given.shape, given.dtype):
+        return None
+    if first.requires_grad != given.requires_grad:
+        # Later modules would get a gradient where the module itself gives none, or none at all.
         return None
     if isinstance(result, torch.Tensor):
         return given

@@ -22,6 +22,9 @@ class Weights:
     def __add__(self, other: Weights) -> Weights:
         return Weights(self.dense + other.dense, self.expert + other.expert)
 
+    def __sub__(self, other: Weights) -> Weights:
+        return Weights(self.dense - other.dense, self.expert - other.expert)
+
     @property
     def total(self) -> int:
         """Sum of both."""

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..capture.parameter_counts import Parameter
 from ..capture.records import Block, Buffer, Operation
 from ..capture.result import Capture
 from ..errors import ImpossibleError, InputError, Problem
@@ -225,7 +226,7 @@ class CapturedPlan(StagePlan):
     def _unit(self, at: _Setting, block: Block, path: str) -> tuple[Unit, int]:
         """A repeated module, and the bytes that its passes hold next to what autograd keeps."""
         tensors = [
-            each.count
+            each
             for each in at.found.parameters.tensors
             if each.name == path or each.name.startswith(f"{path}.")
         ]
@@ -236,10 +237,10 @@ class CapturedPlan(StagePlan):
             path,
             scripts,
             scripts.forward if full else (),
-            Weights(sum(tensors)),
-            Tensors(tuple(tensors)),
+            *_weights(tensors),
             block.entering if full else whole,
             at.par.bytes.weight,
+            frozen=_frozen(tensors),
         )
         return unit, _passing(block) + (whole if full else 0)
 
@@ -253,20 +254,18 @@ class CapturedPlan(StagePlan):
             if not any(each.name == path or each.name.startswith(f"{path}.") for path in inside)
         ]
         late = [
-            each.count
+            each
             for each in rest
             if each.name in self._late and (at.par.pp > 1 or each.name not in self._early)
         ]
-        early = [
-            each.count for each in rest if each.name in self._early or each.name not in self._late
-        ]
+        early = [each for each in rest if each.name in self._early or each.name not in self._late]
 
-        def unit(name: str, block: Block, tensors: list[int]) -> tuple[Unit, int]:
+        def unit(name: str, block: Block, tensors: list[Parameter]) -> tuple[Unit, int]:
             kept = sum(each.bytes for each in block.saved)
             scripts = _scripts(block, "", at.par.kernels == "eager")
-            weights, each = Weights(sum(tensors)), Tensors(tuple(tensors))
-            width = at.par.bytes.weight
-            return Unit(name, scripts, (), weights, each, kept, width), _passing(block)
+            width, frozen = at.par.bytes.weight, _frozen(tensors)
+            made = Unit(name, scripts, (), *_weights(tensors), kept, width, frozen=frozen)
+            return made, _passing(block)
 
         return unit("before", found.before, early), unit("after", found.after, late)
 
@@ -293,18 +292,20 @@ class CapturedPlan(StagePlan):
     def shared(self) -> int:
         """Parameters that both ends of the model use."""
         both = self._early & self._late
-        return sum(each.count for each in self.at.found.parameters.tensors if each.name in both)
+        tensors = self.at.found.parameters.tensors
+        return sum(each.count for each in tensors if each.name in both and each.trained)
 
     def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
         """Peak bytes on one NPU of a stage."""
         chunks, par = self.stages[stage], self.at.par
-        weights = self.weights(stage)
-        base = states(weights, par, self.owned(stage))
+        trained = self.trained(stage)
+        base = states(self.weights(stage), par, self.owned(stage), trained)
         units = [unit for chunk in chunks for unit in chunk.units]
         largest = max((unit.weights for unit in units), key=lambda each: each.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
-        buckets = weights.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
-        gradient = largest.total * par.gradient_bytes if par.zero == 3 else 0
+        buckets = trained.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
+        unsharded = max(unit.trained.total for unit in units) if par.zero == 3 else 0
+        gradient = unsharded * par.gradient_bytes
         names = {unit.name for unit in units}
         passing = [
             self._blocks[self.at.found.order[at]][1]
@@ -318,6 +319,16 @@ class CapturedPlan(StagePlan):
             activations=kept,
             temporary=buckets + gradient + max(passing, default=0),
         )
+
+
+def _weights(tensors: Sequence[Parameter]) -> tuple[Weights, Tensors]:
+    """All of some parameters, and the tensors of those that are trained."""
+    trained = tuple(each.count for each in tensors if each.trained)
+    return Weights(sum(each.count for each in tensors)), Tensors(trained)
+
+
+def _frozen(tensors: Sequence[Parameter]) -> Weights:
+    return Weights(sum(each.count for each in tensors if not each.trained))
 
 
 def _reads(block: Block) -> Iterator[Buffer]:
@@ -450,14 +461,16 @@ def _passing(block: Block) -> int:
 def _warnings(plan: CapturedPlan) -> tuple[str, ...]:
     found, par = plan.at.found, plan.at.par
     said = [*found.warnings]
-    frozen = sum(each.count for each in found.parameters.tensors if not each.trained)
-    if frozen:
-        said.append(
-            f"{counted(frozen, 'frozen parameter')} count as trained in memory and reductions"
-        )
     if par.zero and par.copies == 1:
         said.append(f"ZeRO {par.zero} has no effect with dp 1")
     return tuple(said)
+
+
+def _of_parameters(found: Capture) -> Iterator[str]:
+    """How many parameters are trained, where not all are."""
+    total, trained = found.parameters.total, found.parameters.trained
+    if trained < total:
+        yield f"{trained:,} of {counted(total, 'parameter')} are trained"
 
 
 def _model_flops(each: Operation) -> int:
@@ -493,6 +506,7 @@ def _summary(
         notes=(
             f"{counted(par.micro_batches, 'micro-batch')} of {counted(found.samples, 'sample')} a "
             f"replica, {par.schedule}",
+            *_of_parameters(found),
             *warnings,
         ),
         tokens=times * found.tokens,

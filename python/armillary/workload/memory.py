@@ -36,33 +36,42 @@ from .summary import Memory, Offloaded
 from .zero import owned
 
 
-def states(weights: Weights, par: Parallelism, owns: int | None = None) -> Memory:
+def states(
+    weights: Weights, par: Parallelism, owns: int | None = None, trained: Weights | None = None
+) -> Memory:
     """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts and
     offloading moves them, and that updates `owns` parameters; when not given, its share of each
-    tensor."""
+    tensor. `trained` are those of them that have gradients; when not given, all."""
     away = _AWAY[par.offload]
-    here = [part if at < away else 0 for at, part in enumerate(_parts(weights, par, owns))]
-    return Memory(*here)
+    every = _parts(weights, par, owns, trained)
+    return Memory(*(part if at < away else 0 for at, part in enumerate(every)))
 
 
-def offloaded(weights: Weights, par: Parallelism, owns: int | None = None) -> Offloaded:
+def offloaded(
+    weights: Weights, par: Parallelism, owns: int | None = None, trained: Weights | None = None
+) -> Offloaded:
     """Bytes of these that offloading puts into the memory outside of the NPU."""
     away = _AWAY[par.offload]
-    there = [part if at >= away else 0 for at, part in enumerate(_parts(weights, par, owns))]
-    return Offloaded(*there)
+    every = _parts(weights, par, owns, trained)
+    return Offloaded(*(part if at >= away else 0 for at, part in enumerate(every)))
 
 
 _AWAY = {"none": 3, "optimizer": 2, "parameters": 0}
 """The first part that is offloaded."""
 
 
-def _parts(weights: Weights, par: Parallelism, owns: int | None) -> tuple[int, int, int]:
+def _parts(
+    weights: Weights, par: Parallelism, owns: int | None, trained: Weights | None
+) -> tuple[int, int, int]:
     """Bytes of weights, gradients and optimizer state, wherever they are."""
-    own = owned(weights, par) if owns is None else owns
-    each = (par.bytes.weight, par.gradient_bytes, par.bytes.optimizer)
+    trained = weights if trained is None else trained
+    own = owned(trained, par) if owns is None else owns
+    held = weights.total if par.zero < 3 else own + owned(weights - trained, par)
+    gradients = trained.total if par.zero < 2 else own
+    states_ = trained.total if par.zero < 1 else own
+    widths = (par.bytes.weight, par.gradient_bytes, par.bytes.optimizer)
     first, second, third = (
-        (weights.total if par.zero < stage else own) * size
-        for stage, size in zip((3, 2, 1), each, strict=True)
+        count * width for count, width in zip((held, gradients, states_), widths, strict=True)
     )
     return first, second, third
 

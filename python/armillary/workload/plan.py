@@ -20,6 +20,9 @@ from .script import Script, Scripts
 from .setting import StageSetting
 from .summary import Memory, Offloaded
 
+NONE = Weights()
+"""No parameters."""
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -37,6 +40,13 @@ class Unit:
     """Bytes of an element of a gathered parameter."""
     narrow: int = 0
     """Parameters with 8-bit copies."""
+    frozen: Weights = NONE
+    """Parameters among `weights` that are not trained. `tensors` are without them."""
+
+    @property
+    def trained(self) -> Weights:
+        """Parameters that have gradients and optimizer state."""
+        return self.weights - self.frozen
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,12 @@ class StagePlan(ABC):
             (unit.weights for chunk in self.stages[stage] for unit in chunk.units), Weights()
         )
 
+    def trained(self, stage: int) -> Weights:
+        """Parameters of one rank of a stage that have gradients and optimizer state."""
+        return sum(
+            (unit.trained for chunk in self.stages[stage] for unit in chunk.units), Weights()
+        )
+
     def pieces(self, stage: int) -> dict[str, list[zero.Piece]]:
         """Pieces of each unit that the owners of whole tensors hold."""
         units = {unit.name: unit.tensors for chunk in self.stages[stage] for unit in chunk.units}
@@ -97,7 +113,8 @@ class StagePlan(ABC):
             return zero.most(
                 zero.merged([piece for found in self.pieces(stage).values() for piece in found])
             )
-        return zero.owned(self.weights(stage), par) if par.zero else self.weights(stage).total
+        trained = self.trained(stage)
+        return zero.owned(trained, par) if par.zero else trained.total
 
     def order(self, stage: int) -> list[Pass]:
         """Passes of a stage."""
@@ -108,7 +125,8 @@ class StagePlan(ABC):
 
     def host(self, stage: int) -> Offloaded:
         """Bytes of a stage that are offloaded from each of its NPUs."""
-        return offloaded(self.weights(stage), self.at.par, self.owned(stage))
+        trained = self.trained(stage)
+        return offloaded(self.weights(stage), self.at.par, self.owned(stage), trained)
 
 
 def placement(at: StageSetting) -> PipelinePlacement:

@@ -50,7 +50,7 @@ class Builder:
         self.at, self.par = plan.at, plan.at.par
         self.plan, self.place = plan, plan.place
         self.stage, self.chunks, self.passes = stage, plan.stages[stage], passes
-        self.weights, self.owned = plan.weights(stage), plan.owned(stage)
+        self.trained, self.owned = plan.trained(stage), plan.owned(stage)
         self.pieces = plan.pieces(stage) if self.par.whole_tensors else {}
         """Pieces of each unit that the owners of whole tensors hold."""
         self.message = self.at.full // self.par.tp if self.par.scatter_gather else self.at.cut
@@ -95,7 +95,7 @@ class Builder:
         par = self.par
 
         def size(some: Sequence[Unit]) -> int:
-            return _total(some).total * par.gradient_bytes
+            return _trained(some).total * par.gradient_bytes
 
         found = buckets.fill(units[::-1], size, par.bucket_mb if par.zero < 2 else None)
         return {held[-1].name: held for held in found}
@@ -177,7 +177,7 @@ class Builder:
         """Accumulates a micro-batch's gradients. The first micro-batch has nothing to add to and is
         only cast to the gradient precision. Fused multiplications do this themselves; only those of
         experts are too small to hide what they read and write for it."""
-        par, weights = self.par, unit.weights
+        par, weights = self.par, unit.trained
         if par.zero > 1:
             return
         kept = (2 if each.micro_batch else 1) * par.gradient_bytes
@@ -273,7 +273,7 @@ class Builder:
                 node
                 for width in sorted({unit.width for unit in units}, reverse=True)
                 for node in self._gather(
-                    name, _total(unit for unit in units if unit.width == width), after, width
+                    name, _trained(unit for unit in units if unit.width == width), after, width
                 )
             ]
         width, several = self.par.bytes.weight, zero.several(self.par)
@@ -294,7 +294,7 @@ class Builder:
         complete = self.buckets[each.chunk].get(unit.name)
         if complete and (self.par.zero >= 2 or (last and self.par.overlap_grad_reduce)):
             with self.program.layer(unit.name):
-                self._reduction(f"{each.micro_batch}.{unit.name}", _total(complete), last)
+                self._reduction(f"{each.micro_batch}.{unit.name}", _trained(complete), last)
 
     def _load(self, name: str, part: zero.OwnedPart, after: Sequence[int]) -> int:
         """Brings a unit's parameters from memory outside: a shard, gathered in its switches or by
@@ -372,7 +372,7 @@ class Builder:
         """Gradients complete, tied embeddings exchanged, the optimizer, parameters back."""
         par = self.par
         if not par.overlap_grad_reduce and par.zero < 2:
-            self._reduction("step", self.weights)
+            self._reduction("step", self.trained)
         for chain in self.chain.values():
             for node in chain:
                 self.stream.wait(node)
@@ -405,8 +405,8 @@ class Builder:
         """Unit by unit: states come in, ahead of the kernels that need them, and go back."""
         par, ready = self.par, list(self.stream.after)
         whole = par.offload == "parameters"
-        for unit in (unit for chunk in self.chunks for unit in chunk.units if unit.weights.total):
-            count = zero.owned(unit.weights, par) if par.zero else unit.weights.total
+        for unit in (unit for chunk in self.chunks for unit in chunk.units if unit.trained.total):
+            count = zero.owned(unit.trained, par) if par.zero else unit.trained.total
             comes = count * (par.bytes.optimizer + par.gradient_bytes * whole)
             goes = count * (par.bytes.optimizer + par.bytes.weight * whole)
             with self.program.layer(unit.name):
@@ -432,16 +432,16 @@ class Builder:
             )
 
 
-def _total(units: Iterable[Unit]) -> Weights:
-    """All their parameters."""
-    return sum((unit.weights for unit in units), Weights())
+def _trained(units: Iterable[Unit]) -> Weights:
+    """All their parameters that are trained."""
+    return sum((unit.trained for unit in units), Weights())
 
 
 def program_key(plan: StagePlan, stage: int, passes: Sequence[Pass]) -> tuple[object, ...]:
     """Stages with equal keys have equal programs."""
     chunks = plan.stages[stage]
     shapes = tuple(
-        tuple((unit.name, id(unit.scripts), unit.weights) for unit in chunk.units)
+        tuple((unit.name, id(unit.scripts), unit.weights, unit.frozen) for unit in chunk.units)
         for chunk in chunks
     )
     place, layout = plan.place, plan.layout

@@ -171,14 +171,6 @@ def test_options_that_do_not_fit(options: dict[str, Any], said: str, llama: Capt
     assert all(problem.help for problem in caught.value.problems)
 
 
-def test_frozen_parameters_give_a_warning() -> None:
-    module = Mine()
-    module.inner[0].requires_grad_(False)
-    made = captured(arm.capture(module, torch.empty(64, 256)))
-    assert made.summary is not None
-    assert any("frozen" in note for note in made.summary.notes)
-
-
 def test_a_model_without_repeated_modules_has_no_stages() -> None:
     found = arm.capture(nn.Linear(8, 8), torch.empty(4, 8))
     assert captured(found, dp=2).ranks == 2
