@@ -138,7 +138,7 @@ def _attention(
     learned = [
         each for each in options.values() if isinstance(each, torch.Tensor) and each.requires_grad
     ]
-    kernel = fused.attention(query, key, value, seen)
+    kernel = fused.attention(query, key, value, seen, tokens_first=True)
     result = fused.run(kernel, _log.get(), [query, key, value, *learned])[0]
     return result.transpose(1, 2), None
 

@@ -71,6 +71,8 @@ class FusedKernel:
     kept: tuple[tuple[tuple[int, ...], torch.dtype], ...] = ()
     """Tensors that it keeps for the backward pass next to its inputs."""
     keeps_result: bool = False
+    order: tuple[int, ...] = ()
+    """Dimensions of its results as they lie in memory; in their own order when not given."""
 
 
 class Log(Protocol):
@@ -93,7 +95,12 @@ class _Stand(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, kernel: FusedKernel, log: Log, *tensors: torch.Tensor) -> Any:
         like = tensors[0]
-        made = [like.new_empty(shape, dtype=dtype) for shape, dtype in kernel.outputs]
+        made = [
+            torch.empty_permuted(
+                shape, kernel.order or tuple(range(len(shape))), dtype=dtype, device=like.device
+            )
+            for shape, dtype in kernel.outputs
+        ]
         kept = [like.new_empty(shape, dtype=dtype) for shape, dtype in kernel.kept]
         log.add(kernel.name, kernel.kind, kernel.flops, tensors, [*made, *kept])
         ctx.kernel, ctx.log, ctx.inputs = kernel, log, len(tensors)
@@ -125,10 +132,15 @@ def run(kernel: FusedKernel, log: Log, tensors: Sequence[torch.Tensor]) -> tuple
 
 
 def attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Mask
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: Mask,
+    tokens_first: bool = False,
 ) -> FusedKernel:
-    """Attention of tensors of batch x heads x tokens x width. Keys and values may have fewer
-    heads."""
+    """Attention of tensors of batch x heads x tokens x width. Keys and values may have fewer heads.
+    Its result lies in memory as the query does, or (`tokens_first`) with the heads of a token next
+    to each other."""
     *lead, queries, key_width = query.shape
     value_width = value.shape[-1]
     heads = 1
@@ -143,7 +155,14 @@ def attention(
         (((*lead, queries, value_width), query.dtype),),
         (((*lead, queries), torch.float32),),
         keeps_result=True,
+        order=(0, 2, 1, 3) if tokens_first else _order(query),
     )
+
+
+def _order(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Dimensions of a tensor as they lie in memory."""
+    strides = tensor.stride()
+    return tuple(sorted(range(tensor.dim()), key=lambda at: -strides[at]))
 
 
 def delta_rule(

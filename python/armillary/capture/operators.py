@@ -18,6 +18,7 @@ _QUIET = {
     "_unsafe_view",
     "empty",
     "empty_like",
+    "empty_permuted",
     "empty_strided",
     "lift_fresh",
     "lift_fresh_copy",

@@ -30,6 +30,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.saved: dict[int, SavedTensor] = {}
         """Tensors that autograd keeps, by their memory."""
+        self.saved_in: dict[int, dict[str, None]] = {}
+        """Modules in which autograd kept a tensor, by the operations that were recorded then."""
         self.path: list[str] = [""]
         """Modules that run, outermost first."""
         self.stopped = ""
@@ -116,6 +118,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:
             memory = self.memories.number(tensor)
+            self.saved_in.setdefault(len(self.operations), {})[self.path[-1]] = None
             if memory not in self.saved and not self.memories.parameter(tensor):
                 whole = tensor.untyped_storage().nbytes()
                 self.saved[memory] = SavedTensor(

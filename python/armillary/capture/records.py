@@ -63,6 +63,8 @@ class Operation:
     writes: tuple[Buffer, ...]
     product: Product | None = None
     """Sizes of a matrix product, or of one expert's where it is grouped."""
+    saved_in: tuple[str, ...] = ()
+    """Modules in which autograd kept a tensor after it, before the next operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Block:
     saved: tuple[SavedTensor, ...]
     entering: int = 0
     """Bytes of the first tensor that enters it."""
+    enters: int = -1
+    """Number of the memory of that tensor."""
 
     @property
     def count(self) -> int:

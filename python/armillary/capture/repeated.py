@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as trees
 
-from .tensors import bytes_of
+from .tensors import Memories, bytes_of
 
 Begins = Callable[[str], None]
 """Called with the path of a module that is about to run."""
@@ -24,13 +24,14 @@ Begins = Callable[[str], None]
 class Repeats:
     """The lists of modules in a module, and which of their members were run."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, memories: Memories) -> None:
+        self.memories = memories
         self.alike: dict[str, list[str]] = {}
         """Paths of modules that do the same, by the path of the one that ran."""
         self.order: list[str] = []
         """For each call of a member, the path of the one that ran for it."""
-        self.entering: dict[str, int] = {}
-        """Bytes of the first tensor that enters a module that ran."""
+        self.entering: dict[str, tuple[int, int]] = {}
+        """Bytes and memory of the first tensor that enters a module that ran."""
         self._members = dict(_members(module))
         self._ran: dict[object, tuple[str, Any]] = {}
 
@@ -65,7 +66,9 @@ class Repeats:
             self.alike.setdefault(path, [path])
             self.order.append(path)
             first_input = _first_tensor(args, kwargs)
-            self.entering[path] = 0 if first_input is None else bytes_of(first_input)
+            if first_input is not None:
+                memory = self.memories.number(first_input)
+                self.entering[path] = bytes_of(first_input), memory
             return result
 
         return run

@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def record(
     for path, buffer in copied.named_buffers():
         memories.name(buffer, path)
     parameters = Parameters.of(copied)
-    recorder, repeats = Recorder(memories), Repeats(copied)
+    recorder, repeats = Recorder(memories), Repeats(copied, memories)
     try:
         _step(fake, recorder, repeats, copied, part, args, kwargs, loss)
     except InputError:
@@ -162,11 +163,15 @@ def _capture(
     """Operations by block, and what is outside of all blocks."""
     uncounted = ", ".join(sorted(recorder.uncounted))
     first = {path: number for number, path in enumerate(repeats.alike)}
-    inside = [_block_of(each.module, first) for each in recorder.operations]
+    operations = [
+        replace(each, saved_in=tuple(recorder.saved_in.get(at, ())))
+        for at, each in enumerate(recorder.operations, start=1)
+    ]
+    inside = [_block_of(each.module, first) for each in operations]
     ahead = [at for at, block in enumerate(inside) if block is not None]
     parts: dict[int | None, list[Operation]] = {number: [] for number in first.values()}
     before, after = [], []
-    for at, (each, number) in enumerate(zip(recorder.operations, inside, strict=True)):
+    for at, (each, number) in enumerate(zip(operations, inside, strict=True)):
         if number is not None:
             parts[number].append(each)
         elif ahead and (at < ahead[0] or at > ahead[-1]):
@@ -184,7 +189,7 @@ def _capture(
         else:
             (early if kept.memory in entered else late).append(kept)
     blocks = [
-        Block(tuple(alike), tuple(parts[at]), tuple(saved[at]), repeats.entering.get(path, 0))
+        Block(tuple(alike), tuple(parts[at]), tuple(saved[at]), *repeats.entering.get(path, ()))
         for at, (path, alike) in enumerate(repeats.alike.items())
     ]
     return Capture(

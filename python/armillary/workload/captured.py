@@ -34,15 +34,16 @@ from ..model.files import CAPTURED, Model, load_model
 from ..model.weights import Tensors, Weights
 from ..option_fields import takes_options
 from ..units import counted
+from .captured_recompute import Again, by_names, recomputation
 from .checks import layout_faults
 from .memory import gathered, states
 from .mesh import spread, stage_programs
-from .parallelism import BucketSize, Moments, Parallelism, Width, ZeroStage
+from .parallelism import BucketSize, ModuleNames, Moments, Parallelism, Width, ZeroStage
 from .parallelism_reader import in_range
 from .placement import Layout, split
 from .plan import Chunk, StagePlan, Unit, placement
 from .schedule import Pass, bubble_share, held
-from .script import Gemm, KernelStep, Scripts, Step
+from .script import Gemm, KernelStep, Script, Scripts, Step
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
 
@@ -76,8 +77,15 @@ class Options:
     (FSDP)."""
     zero_group: Count | None = None
     """Neighbouring ranks that share out a shard; other groups replicate it. Default: all of dp."""
-    recompute: Literal["none", "full"] = "none"
-    """Recomputation before a layer's backward pass: `none` or `full` (the layer)."""
+    recompute: Literal["none", "ops", "full"] = "none"
+    """Recomputation before a layer's backward pass: `none`; `full` (the layer); or `ops`: all but
+    results of attention and of every other matrix product, as torchtitan does."""
+    recompute_modules: ModuleNames | None = None
+    """Modules to recompute by themselves, by the ends of their names: `mlp`, `layers.*.mlp`. They
+    keep their inputs. Separated by commas, with recompute none."""
+    early_stop: bool = False
+    """Recomputation ends when all that is needed exists, as PyTorch's checkpoints do by default.
+    Off: the whole module or layer is computed again, as torchtitan and Megatron do."""
     moments: Moments = "fp32"
     """Format of Adam's moments; the master copy is fp32."""
     fp32_gradients: bool = False
@@ -104,7 +112,8 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
     named = model if isinstance(model, Capture) else load_model(model)
     given = in_range(Options, named.name, options)
     found = _found(named, given)
-    plan = CapturedPlan(_Setting(found, _parallelism(found, given)))
+    par = _parallelism(found, given)
+    plan = CapturedPlan(_Setting(by_names(found, sorted(par.modules)), par))
     programs, memories = stage_programs(plan)
     warnings = _warnings(plan)
     classes = tuple(
@@ -186,6 +195,9 @@ def _parallelism(found: Capture, given: Options) -> Parallelism:
     if given.pp > 1 and not found.order:
         said = "no module repeats, so that there is nothing to cut into stages"
         raise ImpossibleError([Problem(found.name, "pp", said, "1")])
+    if par.modules and par.recompute != "none":
+        said = f"modules by themselves, and {par.recompute} recomputation of layers"
+        raise InputError([Problem(found.name, "recompute_modules", said, "one of them")])
     if faults := layout_faults(_Layers(len(found.order)), par):
         raise ImpossibleError([Problem(found.name, *fault) for fault in faults])
     return par
@@ -230,19 +242,17 @@ class CapturedPlan(StagePlan):
             for each in at.found.parameters.tensors
             if each.name == path or each.name.startswith(f"{path}.")
         ]
-        scripts = _scripts(block, path, at.par.kernels == "eager")
-        whole = sum(each.bytes for each in block.saved)
-        full = at.par.recompute == "full"
+        again = recomputation(block, at.par)
         unit = Unit(
             path,
-            scripts,
-            scripts.forward if full else (),
+            _scripts(block, path, at.par.kernels == "eager"),
+            _script_again(block, again, path, at.par.kernels == "eager"),
             *_weights(tensors),
-            block.entering if full else whole,
+            again.kept,
             at.par.bytes.weight,
             frozen=_frozen(tensors),
         )
-        return unit, _passing(block) + (whole if full else 0)
+        return unit, _passing(block) + again.back
 
     def _end_units(self, at: _Setting) -> tuple[tuple[Unit, int], tuple[Unit, int]]:
         """Units of the operations before the first layer, and of those after the last one."""
@@ -261,11 +271,17 @@ class CapturedPlan(StagePlan):
         early = [each for each in rest if each.name in self._early or each.name not in self._late]
 
         def unit(name: str, block: Block, tensors: list[Parameter]) -> tuple[Unit, int]:
-            kept = sum(each.bytes for each in block.saved)
-            scripts = _scripts(block, "", at.par.kernels == "eager")
-            width, frozen = at.par.bytes.weight, _frozen(tensors)
-            made = Unit(name, scripts, (), *_weights(tensors), kept, width, frozen=frozen)
-            return made, _passing(block)
+            eager, again = at.par.kernels == "eager", recomputation(block, at.par, repeats=False)
+            made = Unit(
+                name,
+                _scripts(block, "", eager),
+                _script_again(block, again, "", eager),
+                *_weights(tensors),
+                again.kept,
+                at.par.bytes.weight,
+                frozen=_frozen(tensors),
+            )
+            return made, _passing(block) + again.back
 
         return unit("before", found.before, early), unit("after", found.after, late)
 
@@ -346,6 +362,13 @@ def _scripts(block: Block, path: str, eager: bool) -> Scripts:
         for ours, others in ((forward, backward), (backward, forward))
     ]
     return Scripts(passes[0], passes[1], (), ())
+
+
+def _script_again(block: Block, again: Again, path: str, eager: bool) -> Script:
+    """Operations that are computed again. Results that the backward pass reads stay."""
+    backward = [each for each in block.operations if each.backward]
+    kept = {each.memory for each in block.saved}
+    return tuple(_steps(again.operations, backward, kept, path, eager))
 
 
 def _steps(
@@ -486,12 +509,12 @@ def _summary(
 ) -> Summary:
     found, par = plan.at.found, plan.at.par
     times = par.micro_batches * par.dp
+    parts = (found.before, *found.blocks, found.after)
     again = sum(
-        block.count * sum(each.flops for each in block.operations if not each.backward)
-        for block in found.blocks
+        block.count * sum(each.flops for each in recomputation(block, par, repeats).operations)
+        for block, repeats in zip(parts, (False, *(True for _ in found.blocks), False), strict=True)
     )
-    parts = ((found.before, 1), *((each, each.count) for each in found.blocks), (found.after, 1))
-    flops = sum(count * sum(map(_model_flops, block.operations)) for block, count in parts)
+    flops = sum(block.count * sum(map(_model_flops, block.operations)) for block in parts)
     return Summary(
         model=found.name,
         family="captured",
@@ -500,7 +523,7 @@ def _summary(
         active_parameters=found.parameters.total,
         batch=par.global_batch or 0,
         flops=times * flops,
-        hardware_flops=times * (flops + (again if par.recompute == "full" else 0)),
+        hardware_flops=times * (flops + again),
         bubble=bubble_share(par.schedule, par.pp, par.micro_batches, par.virtual_stages),
         classes=classes,
         notes=(

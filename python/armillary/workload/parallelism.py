@@ -86,6 +86,9 @@ def _modules(raw: object) -> str:
     return ",".join(part.strip() for part in _text(raw).split(","))
 
 
+ModuleNames = Annotated[str | Sequence[str], Made(_modules), _LISTED]
+
+
 @dataclass(frozen=True, slots=True)
 class Degrees:
     """Degrees of parallelism."""
@@ -172,7 +175,7 @@ class Numbers(StepOrder):
     """Recomputation before a layer's backward pass: `none`, `selective` (the attention core), `ops`
     (all but attention and every other multiplication, as torchtitan's selective op) or `full` (the
     layer)."""
-    recompute_modules: Annotated[str | Sequence[str], Made(_modules), _LISTED] | None = None
+    recompute_modules: ModuleNames | None = None
     """Modules to recompute by themselves (with recompute none or selective), separated by commas:
     core_attn, layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the
     same of routed experts), mlp (a dense perceptron), moe (an expert block with its all-to-alls),
