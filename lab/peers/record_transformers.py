@@ -21,7 +21,6 @@ WITHOUT = {
     "gemma3": "the text part alone is gemma3_text",
     "llama4": "the text part alone is llama4_text",
     "mistral4": "transformers has no causal model of it",
-    "olmo": "its norms have no gains; ours have, with a warning",
 }
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 FLAGS = ("attention_bias", "tie_word_embeddings")

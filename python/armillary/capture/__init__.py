@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Problem
-from ..model.files import CAPTURED, load_model
+from ..model.files import load_model
+from ..model.huggingface_names import CAPTURED
 
 if TYPE_CHECKING:
     import torch

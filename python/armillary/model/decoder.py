@@ -41,8 +41,8 @@ class Decoder:
     """Learned position embeddings; 0 for rotary ones."""
     gated: bool = False
     """Gated perceptron (SwiGLU): two matrices in, one out."""
-    norm: Literal["layer", "rms"] = "layer"
-    """`layer` (gain and bias) or `rms` (gain)."""
+    norm: Literal["layer", "rms", "plain"] = "layer"
+    """`layer` (gain and bias), `rms` (gain) or `plain` (neither, OLMo)."""
     bias: bool = True
     """Biases on every linear layer but the head."""
     qkv_bias: bool | None = None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import documents, old_words
 from ..errors import InputError, Problem
+from .huggingface_names import CAPTURED
 
 if TYPE_CHECKING:
     from ..declared import Source
@@ -26,8 +27,6 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 
 FAMILIES = ("transformer", "moe", "dlrm", "cnn", "layerwise")
 """Families that a model file may name."""
-CAPTURED = "capture:"
-"""Beginning of the name of a model that is captured from PyTorch: `capture:config.json`."""
 _FAMILY = re.compile(r"^family: (\w+)$", re.M)
 
 T = TypeVar("T")

@@ -20,9 +20,10 @@ from .huggingface_names import (
     SAME,
     TIED,
     WIDE,
+    WITHOUT_HEAD,
     is_without_cost,
 )
-from .huggingface_reader import WAY_OUT, Reader
+from .huggingface_reader import Reader, capturing, way_out
 
 _PARTS = ("text_config", "llm_config")
 _HEADS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ChatModel")
@@ -41,11 +42,14 @@ def translate(
         text = _text(values, file)
     except InputError as refused:
         return {}, [], list(refused.problems)
-    reader = Reader({**DEFAULTS.get(text.kind, {}), **text.values}, file)
+    defaults = DEFAULTS.get(text.named) or DEFAULTS.get(text.kind, {})
+    reader = Reader({**defaults, **text.values}, file, (text.kind, text.named))
     found = common(reader, wide=text.kind in WIDE)
     found |= KNOWN[text.kind](reader)
     if "experts" not in found:
         found["family"] = "transformer"
+    elif not found["experts"]:
+        reader.refuse("experts", "has none", f"one or more; {way_out(file)}")
     notes = [*text.notes, *_notes(reader)]
     reader.refuse_the_rest(text.kind)
     return found, notes, reader.problems
@@ -58,12 +62,16 @@ class _Text:
     kind: str
     values: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    named: str = ""
+    """Type of the part, where it has defaults of its own."""
 
 
 def _text(values: Mapping[str, Any], file: str) -> _Text:
     """The part that describes a decoder. Raises `InputError` where it is not known exactly."""
     part = next((key for key in _PARTS if isinstance(values.get(key), Mapping)), None)
     outer = _named(values)
+    if outer in WITHOUT_HEAD:
+        raise InputError([_unknown(outer, file)])
     _check_classes(values, outer, file)
     if part is None and outer not in OUTER:
         return _Text(_known(outer, file), values)
@@ -84,7 +92,8 @@ def _beside(values: Mapping[str, Any], outer: str, part: str | None, file: str) 
         _check_beside(values, part, file)
         inner = _with_head(values, outer, inner, file)
     said = f"only the text part ({kind}) of {outer!r} is read"
-    return _Text(kind, inner, (f"{said}; left out: {', '.join(left)}" if left else said,))
+    notes = (f"{said}; left out: {', '.join(left)}" if left else said,)
+    return _Text(kind, inner, notes, named or f"{outer}_text")
 
 
 def _with_head(
@@ -111,7 +120,7 @@ def _check_beside(values: Mapping[str, Any], part: str, file: str) -> None:
     unknown = [key for key in unknown if key not in ("quantization_config", *values[part])]
     if unknown:
         said = f"is not known next to {part}: it may change parameters or operations"
-        raise InputError([Problem(file, key, said, WAY_OUT) for key in unknown])
+        raise InputError([Problem(file, key, said, way_out(file)) for key in unknown])
 
 
 def _is_beside(key: str) -> bool:
@@ -146,7 +155,7 @@ def _check_classes(values: Mapping[str, Any], kind: str, file: str) -> None:
     for name in _classes(values):
         if _plain(name) not in allowed:
             said = f"{name!r} is not known as a class of {kind!r}"
-            raise InputError([Problem(file, "architectures", said, WAY_OUT)])
+            raise InputError([Problem(file, "architectures", said, capturing(file))])
 
 
 def _known(kind: str, file: str) -> str:
@@ -159,8 +168,7 @@ def _known(kind: str, file: str) -> str:
 
 def _unknown(kind: str, file: str) -> Problem:
     known = ", ".join(sorted(KNOWN))
-    captured = f"capture:{file}, which captures it from PyTorch (docs/models/capture.md)"
-    help_ = f"{captured}; or one of {known}"
+    help_ = f"{capturing(file)}; or one of {known}"
     return Problem(file, "model_type", f"{kind!r} is not a decoder that is known exactly", help_)
 
 

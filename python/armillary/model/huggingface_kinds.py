@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .huggingface_names import LONGEST
-from .huggingface_reader import WAY_OUT, Reader
+from .huggingface_reader import Reader, way_out
 
 
 def common(reader: Reader, wide: bool = False) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _late_window(reader: Reader) -> dict[str, Any]:
             return {}
         if first:
             said = f"{first} layers with full attention before those with a window are not modelled"
-            reader.refuse("max_window_layers", said, WAY_OUT)
+            reader.refuse("max_window_layers", said, way_out(reader.file))
     return _window(reader, 0)
 
 
@@ -152,12 +152,13 @@ def _dots1(reader: Reader) -> dict[str, Any]:
     first = reader.number("max_window_layers", 0)
     reader.used |= {"sliding_window"}
     if first < reader.field("layers") and "sliding_window" in reader:
-        reader.refuse("max_window_layers", f"{first}: a window is not modelled", WAY_OUT)
+        reader.refuse(
+            "max_window_layers", f"{first}: a window is not modelled", way_out(reader.file)
+        )
     return {
         "qk_norm": True,
         **_biases(reader),
         **_deepseek_experts(reader),
-        "router_bias": True,
     }
 
 
@@ -168,7 +169,11 @@ def _exaone4(reader: Reader) -> dict[str, Any]:
     reader.used.add("sliding_window_pattern")
     every = 4 if pattern in ("LLLG", None) else pattern
     if not isinstance(every, int) or isinstance(every, bool):
-        reader.refuse("sliding_window_pattern", f"{pattern!r} is not modelled", f"LLLG; {WAY_OUT}")
+        reader.refuse(
+            "sliding_window_pattern",
+            f"{pattern!r} is not modelled",
+            f"LLLG; {way_out(reader.file)}",
+        )
         every = 4
     return {"qk_norm": True, **_window(reader, every)}
 
@@ -188,14 +193,12 @@ def _minimax_m2(reader: Reader) -> dict[str, Any]:
         "expert_ffn": reader.field("ffn"),
         "qk_norm": True,
         "qk_norm_whole": True,
-        "router_bias": True,
     }
 
 
 def _phimoe(reader: Reader) -> dict[str, Any]:
     """Norms with a bias; experts as wide as `intermediate_size`."""
-    if reader.flag("lm_head_bias"):
-        reader.assumed.append("a head without a bias, where lm_head_bias is true")
+    reader.require("lm_head_bias", False)
     return {
         "experts": reader.field("experts", 16),
         "top_k": reader.field("top_k", 2),
@@ -247,14 +250,12 @@ def _glm4_moe(reader: Reader) -> dict[str, Any]:
         **_glm(reader),
         "qk_norm": reader.flag("use_qk_norm"),
         **_deepseek_experts(reader),
-        "router_bias": True,
     }
 
 
 def _olmo(reader: Reader) -> dict[str, Any]:
     """OLMo: norms without parameters, which cost time all the same."""
-    reader.assumed.append("norms with a gain (OLMo's have no parameters)")
-    return _biases(reader)
+    return {"norm": "plain", **_biases(reader)}
 
 
 def _olmo2(reader: Reader) -> dict[str, Any]:
@@ -312,39 +313,38 @@ def _mixtral(reader: Reader) -> dict[str, Any]:
 
 
 def _qwen3_moe(reader: Reader) -> dict[str, Any]:
-    return {**_qwen3(reader), **_experts(reader)}
+    return {**_qwen3(reader), **_spread_experts(reader)}
 
 
 def _qwen2_moe(reader: Reader) -> dict[str, Any]:
-    return {**_qwen2(reader), **_experts(reader), **_shared(reader), "shared_gate": True}
+    return {**_qwen2(reader), **_spread_experts(reader), **_shared(reader), "shared_gate": True}
 
 
 def _experts(reader: Reader) -> dict[str, Any]:
-    """Experts as most have them, a layer in every `every`."""
+    """Experts as most have them."""
     return {
         "experts": reader.field("experts"),
         "top_k": reader.field("top_k", 8),
         "expert_ffn": reader.field("expert_ffn"),
-        "every": reader.field("every", 1),
     }
+
+
+def _spread_experts(reader: Reader) -> dict[str, Any]:
+    """Experts in each n-th layer."""
+    return {**_experts(reader), "every": reader.field("every", 1)}
 
 
 def _shared(reader: Reader) -> dict[str, Any]:
     """Shared experts by their width together."""
-    width, one = reader.number("shared_expert_intermediate_size", 0), reader.field("expert_ffn")
+    width, one = reader.number("shared_expert_intermediate_size"), reader.field("expert_ffn")
     if width % max(one, 1):
         said = f"{width:,} is not a multiple of the width of an expert, {one:,}"
-        reader.refuse("shared_expert_intermediate_size", said, WAY_OUT)
+        reader.refuse("shared_expert_intermediate_size", said, way_out(reader.file))
     return {"shared_experts": width // max(one, 1)}
 
 
 def _deepseek(reader: Reader) -> dict[str, Any]:
-    reader.require("moe_layer_freq", 1)
     return {**_latent(reader), **_deepseek_experts(reader)}
-
-
-def _deepseek_v3(reader: Reader) -> dict[str, Any]:
-    return {**_deepseek(reader), "router_bias": True}
 
 
 def _latent(reader: Reader) -> dict[str, Any]:
@@ -353,9 +353,15 @@ def _latent(reader: Reader) -> dict[str, Any]:
         reader.require(key, False)
     whole = reader.number("qk_nope_head_dim") + reader.number("qk_rope_head_dim")
     reader.require("qk_head_dim", whole)
+    # Null stands for queries that are not compressed.
+    q_rank = reader.number("q_lora_rank", 0 if "q_lora_rank" in reader.values else None)
+    kv_rank = reader.number("kv_lora_rank")
+    for key, rank in (("q_lora_rank", q_rank), ("kv_lora_rank", kv_rank)):
+        if not rank and key in reader:
+            reader.refuse(key, "is 0, which is not modelled", f"1 or more; {way_out(reader.file)}")
     return {
-        "q_rank": reader.number("q_lora_rank", 0),
-        "kv_rank": reader.number("kv_lora_rank"),
+        "q_rank": q_rank,
+        "kv_rank": kv_rank,
         "head_dim": reader.number("qk_nope_head_dim"),
         "rope_dim": reader.number("qk_rope_head_dim"),
         "value_dim": reader.number("v_head_dim"),
@@ -363,10 +369,13 @@ def _latent(reader: Reader) -> dict[str, Any]:
 
 
 def _deepseek_experts(reader: Reader) -> dict[str, Any]:
+    """Experts whose router has a bias that balancing changes, not training. It is not a
+    parameter."""
+    reader.require("moe_layer_freq", 1)
     return {
         **_experts(reader),
-        "shared_experts": reader.field("shared_experts", 0),
-        "first_dense": reader.field("first_dense", 0),
+        "shared_experts": reader.field("shared_experts"),
+        "first_dense": reader.field("first_dense"),
     }
 
 
@@ -421,7 +430,8 @@ def _qwen3_next(reader: Reader) -> dict[str, Any]:
         "linear_kernel": reader.number("linear_conv_kernel_dim", 4),
     }
     attention = {"qk_norm": True, "gated_attention": True, "full_every": every, **_biases(reader)}
-    return {**linear, **attention, **_experts(reader), **_shared(reader), "shared_gate": True}
+    experts = {**_spread_experts(reader), **_shared(reader), "shared_gate": True}
+    return {**linear, **attention, **experts}
 
 
 def _window(reader: Reader, every: int, default: int = 0) -> dict[str, Any]:
@@ -443,12 +453,14 @@ def _every(reader: Reader, default: int, other: str) -> int:
         return default
     if unknown := sorted(set(types) - {"full_attention", other}):
         said = f"layers of {', '.join(unknown)} are not modelled"
-        reader.refuse("layer_types", said, f"full_attention, {other}; {WAY_OUT}")
+        reader.refuse("layer_types", said, f"full_attention, {other}; {way_out(reader.file)}")
     full = [at for at, kind in enumerate(types, 1) if kind == "full_attention"]
     every = full[0] if full else 0
     if every and full != list(range(every, len(types) + 1, every)):
         said = "full attention is not in each n-th layer, which is not modelled"
-        reader.refuse("layer_types", said, f"full attention in each n-th layer; {WAY_OUT}")
+        reader.refuse(
+            "layer_types", said, f"full attention in each n-th layer; {way_out(reader.file)}"
+        )
     return every
 
 
@@ -476,7 +488,7 @@ KNOWN: dict[str, Callable[[Reader], dict[str, Any]]] = {
     "qwen3_moe": _qwen3_moe,
     "qwen3_next": _qwen3_next,
     "deepseek_v2": _deepseek,
-    "deepseek_v3": _deepseek_v3,
+    "deepseek_v3": _deepseek,
     "glm4_moe": _glm4_moe,
     "granitemoe": _granite_moe,
     "gpt_oss": _gpt_oss,

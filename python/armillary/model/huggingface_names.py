@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+CAPTURED = "capture:"
+"""Beginning of the name of a model that is captured from PyTorch: `capture:config.json`."""
 LONGEST = 8192
 """Tokens of a sample when nothing is said: models can attend to more than most are trained on."""
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
-    "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
-    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
-    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "multi_query_group_num"),
-    "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
-    "ffn": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "intermediate_size_mlp"),
-    "vocabulary": ("vocab_size", "padded_vocab_size"),
+    "layers": ("num_hidden_layers",),
+    "hidden": ("hidden_size",),
+    "heads": ("num_attention_heads",),
+    "kv_heads": ("num_key_value_heads",),
+    "head_dim": ("head_dim",),
+    "ffn": ("intermediate_size",),
+    "vocabulary": ("vocab_size",),
     "sequence": (
         "max_position_embeddings",
         "n_positions",
@@ -22,26 +24,47 @@ NAMES: dict[str, tuple[str, ...]] = {
         "max_sequence_length",
         "max_seq_len",
     ),
-    "experts": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
-    "top_k": (
-        "num_experts_per_tok",
-        "num_experts_per_token",
-        "moe_top_k",
-        "moe_k",
-        "experts_per_token",
-    ),
-    "expert_ffn": ("moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size"),
-    "shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
-    "first_dense": ("first_k_dense_replace", "moe_layer_start_index"),
-    "every": (
-        "moe_layer_freq",
-        "decoder_sparse_step",
-        "interleave_moe_layer_step",
-        "moe_layer_interval",
-    ),
+    "experts": ("num_local_experts", "num_experts"),
+    "top_k": ("num_experts_per_tok",),
+    "expert_ffn": ("moe_intermediate_size",),
+    "shared_experts": ("n_shared_experts",),
+    "first_dense": ("first_k_dense_replace",),
+    "every": ("decoder_sparse_step",),
 }
 """Keys of each field; the first that is given counts."""
 
+_ROUTED: dict[str, tuple[str, ...]] = {
+    "experts": ("n_routed_experts", "num_local_experts", "num_experts")
+}
+OWN_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
+    "deepseek_v2": _ROUTED,
+    "deepseek_v3": _ROUTED,
+    "dots1": _ROUTED,
+    "ernie4_5_moe": {
+        "experts": ("moe_num_experts", "num_experts"),
+        "top_k": ("moe_k", "num_experts_per_tok"),
+        "shared_experts": ("moe_num_shared_experts",),
+        "first_dense": ("moe_layer_start_index",),
+    },
+    "falcon": {"kv_heads": ("num_kv_heads",), "head_dim": (), "ffn": ("ffn_hidden_size",)},
+    "glm4_moe": _ROUTED,
+    "gpt2": {
+        "layers": ("n_layer", "num_hidden_layers"),
+        "hidden": ("n_embd", "hidden_size"),
+        "heads": ("n_head", "num_attention_heads"),
+        "kv_heads": (),
+        "head_dim": (),
+        "ffn": ("n_inner",),
+    },
+    "llama4": {"every": ("interleave_moe_layer_step",)},
+    "mistral4": _ROUTED,
+    "olmoe": {"head_dim": ()},
+    "qwen2_5_vl_text": {"head_dim": ()},
+    "qwen2_vl_text": {"head_dim": ()},
+}
+"""Keys of fields that an architecture calls by other names, or does not have."""
+
+_QWEN2_VL = {"num_key_value_heads": 8, "max_window_layers": 80, "sliding_window": 4096}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "mistral": {"num_key_value_heads": 8, "sliding_window": 4096},
     "ministral": {"num_key_value_heads": 8, "sliding_window": 4096},
@@ -57,6 +80,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "qwen3_moe": {"num_key_value_heads": 4, "sliding_window": 4096},
     "qwen3_next": {"num_key_value_heads": 2, "head_dim": 256},
+    "qwen2_vl_text": _QWEN2_VL,
+    "qwen2_5_vl_text": _QWEN2_VL,
+    "qwen3_vl_moe_text": {
+        "num_key_value_heads": 16,
+        "num_experts_per_tok": 4,
+        "sliding_window": 4096,
+    },
     "gemma2": {"num_key_value_heads": 4},
     "gemma3": {
         "vocab_size": 262_208,
@@ -117,6 +147,9 @@ OUTER: dict[str, str | None] = {
 }
 """Known types of models with a text part and other parts, and the type of a text part that doesn't
 say what it is."""
+
+WITHOUT_HEAD = ("qwen2_5_vl_text", "qwen2_vl_text", "qwen3_vl_moe_text", "qwen3_vl_text")
+"""Types of text parts that predict no tokens where they are not part of a model."""
 
 TIED = ("aya_vision", "gemma3", "internvl", "mistral3", "paligemma")
 """Types with other parts whose head shares the embedding's weights unless they say otherwise."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import Problem
-from .huggingface_names import ACTIVATIONS, NAMES, is_without_cost
+from .huggingface_names import ACTIVATIONS, CAPTURED, NAMES, OWN_NAMES, is_without_cost
 
 
 class Reader:
     """Values out of a configuration, with the keys that were used and what was wrong."""
 
-    def __init__(self, values: Mapping[str, Any], file: str) -> None:
+    def __init__(self, values: Mapping[str, Any], file: str, kinds: Sequence[str] = ()) -> None:
         self.values = values
         self.file = file
+        self.names = dict(NAMES)
+        for kind in kinds:
+            self.names |= OWN_NAMES.get(kind, {})
         self.problems: list[Problem] = []
         self.used: set[str] = set()
         self.assumed: list[str] = []
@@ -26,6 +29,8 @@ class Reader:
         """A whole number by the first of `keys` that is given, or the default. Keys that repeat it
         are used, too."""
         keys = (keys,) if isinstance(keys, str) else keys
+        if not keys and default is not None:
+            return default
         key = next((key for key in keys if key in self), keys[0])
         value = self.values.get(key)
         if value is None and default is not None:
@@ -39,11 +44,11 @@ class Reader:
 
     def field(self, name: str, default: int | None = None) -> int:
         """A field by any of its names."""
-        return self.number(NAMES[name], default)
+        return self.number(self.names[name], default)
 
     def has(self, name: str) -> bool:
         """Whether a field is given."""
-        return any(key in self for key in NAMES[name])
+        return any(key in self for key in self.names[name])
 
     def flag(self, key: str, default: bool = False) -> bool:
         """True or false; the default where it is not given."""
@@ -63,7 +68,9 @@ class Reader:
         self.used.add(key)
         if self.values[key] not in allowed:
             known = ", ".join(repr(value) for value in allowed)
-            self.refuse(key, f"{self.values[key]!r} is not modelled", f"{known}; {WAY_OUT}")
+            self.refuse(
+                key, f"{self.values[key]!r} is not modelled", f"{known}; {way_out(self.file)}"
+            )
 
     def types(self, key: str) -> list[str]:
         """A list of names, one for each layer; empty without."""
@@ -84,11 +91,11 @@ class Reader:
         """A problem for each key that was given and not used, unless it is known to change neither
         parameters nor operations."""
         if set(self.types_unread()) - {"full_attention"}:
-            self.refuse("layer_types", f"layers of {kind!r} do not differ", WAY_OUT)
+            self.refuse("layer_types", f"layers of {kind!r} do not differ", way_out(self.file))
         for key, value in self.values.items():
             if key not in self.used and not is_without_cost(key, value):
                 said = f"is not known for {kind!r}: it may change parameters or operations"
-                self.refuse(key, said, WAY_OUT)
+                self.refuse(key, said, way_out(self.file))
         for key in ("hidden_act", "hidden_activation", "activation_function"):
             if key in self and self.values[key] not in ACTIVATIONS:
                 self.refuse(key, f"{self.values[key]!r} is not known", ", ".join(ACTIVATIONS))
@@ -98,8 +105,14 @@ class Reader:
         return [] if "layer_types" in self.used else self.types("layer_types")
 
 
-WAY_OUT = (
-    "remove it if it changes neither, or capture:PATH, which captures the model from PyTorch "
-    "(docs/models/capture.md)"
-)
-"""Advice about an unknown key."""
+def way_out(file: str) -> str:
+    """Advice about an unknown key of a file."""
+    return f"remove it if it changes neither; or {capturing(file)}"
+
+
+def capturing(file: str) -> str:
+    """How to capture a configuration that no reader knows."""
+    return (
+        f"`armillary run {CAPTURED}{file} ...`, which captures it from PyTorch "
+        "(docs/models/capture.md)"
+    )

@@ -115,7 +115,7 @@ def layer_weights(
 
 def norm_weights(model: Decoder) -> int:
     """Parameters of one norm over the hidden width."""
-    return model.hidden * (2 if model.norm == "layer" else 1)
+    return model.hidden * {"layer": 2, "rms": 1, "plain": 0}[model.norm]
 
 
 def perceptron_weights(model: Decoder, ffn: int, tp: int = 1) -> int:

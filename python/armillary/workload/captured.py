@@ -30,7 +30,8 @@ from ..capture.records import Block, Buffer, Operation
 from ..capture.result import Capture
 from ..errors import ImpossibleError, InputError, Problem
 from ..model.decoder import Count
-from ..model.files import CAPTURED, Model, load_model
+from ..model.files import Model, load_model
+from ..model.huggingface_names import CAPTURED
 from ..model.weights import Tensors, Weights
 from ..option_fields import takes_options
 from ..units import counted

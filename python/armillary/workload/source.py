@@ -11,7 +11,8 @@ from pathlib import Path
 
 from .. import documents
 from ..errors import InputError, Problem, flag
-from ..model.files import CAPTURED, is_huggingface, load_model, models
+from ..model.files import is_huggingface, load_model, models
+from ..model.huggingface_names import CAPTURED
 from ..platform import AnyPlatform
 from . import texts
 from . import workload as files
