@@ -78,7 +78,7 @@ _SCALED_DOT_PRODUCT = functional.scaled_dot_product_attention
 
 
 class _Functions(TorchFunctionMode):
-    """Catches PyTorch's own attention."""
+    """Catches PyTorch's own attention, and draws that decide whether a layer is dropped."""
 
     def __torch_function__(
         self,
@@ -90,6 +90,9 @@ class _Functions(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func is _SCALED_DOT_PRODUCT:
             return _scaled_dot_product(*args, **kwargs)
+        if func is torch.rand and args in (([],), ((),)) and not kwargs:
+            # One drawn number, by which a layer is dropped: none is.
+            return torch.tensor(1.0)
         return func(*args, **kwargs)
 
 

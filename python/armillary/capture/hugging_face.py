@@ -5,7 +5,9 @@ that a configuration names runs (`auto_map`)."""
 
 from __future__ import annotations
 
+import copy
 import difflib
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -32,14 +34,10 @@ def build(values: Mapping[str, Any], file: str) -> torch.nn.Module:
     config = _config(transformers, values, file)
     model = _class(transformers, config, values, file)
     catching.register()
-    options: dict[str, Any] = {"attn_implementation": catching.NAME, "dtype": torch.bfloat16}
-    if _has_experts(model):
-        options["experts_implementation"] = "grouped_mm"
-    with warnings.catch_warnings(), no_init_weights():
+    with warnings.catch_warnings(), no_init_weights(), torch.device("meta"):
         warnings.simplefilter("ignore")
         try:
-            with torch.device("meta"):
-                made = model._from_config(config, **options)
+            made = _built(model, config)
         except Exception as error:
             said = f"{model.__name__} cannot be built of it: {_line(error)}"
             raise InputError([Problem(file, "", said, "a configuration of this class")]) from None
@@ -48,12 +46,33 @@ def build(values: Mapping[str, Any], file: str) -> torch.nn.Module:
     return made  # type: ignore[no-any-return]
 
 
+def _built(model: Any, config: Any) -> Any:
+    """The model, with our attention and grouped products where its classes take them. Some choose
+    among classes of attention of their own, and parts of some take no implementation of experts."""
+    attention = [catching.NAME, "sdpa", "eager"]
+    experts: list[object] = ["grouped_mm", {"": "grouped_mm", "text_config": "grouped_mm"}]
+    while True:
+        options: dict[str, object] = {"attn_implementation": attention[0], "dtype": torch.bfloat16}
+        if _has_experts(model):
+            options["experts_implementation"] = experts[0]
+        try:
+            return model._from_config(copy.deepcopy(config), **options)
+        except Exception as error:
+            missing = error.args == (attention[0],) or "scaled_dot_product_attention" in str(error)
+            if missing and len(attention) > 1:
+                attention.pop(0)
+            elif "experts implementation" in str(error) and len(experts) > 1:
+                experts.pop(0)
+            else:
+                raise
+
+
 def inputs(
     model: torch.nn.Module, batch: int, sequence: int, file: str
-) -> tuple[dict[str, Any], Callable[[Any], torch.Tensor] | None]:
+) -> tuple[dict[str, Any], Callable[[Any], torch.Tensor | None] | None]:
     """Inputs of a model of `transformers` without data, and its loss: cross entropy over the
-    vocabulary where it predicts tokens. Raises `InputError` where it takes neither tokens nor
-    images."""
+    vocabulary where it predicts tokens, else all that it gives. Raises `InputError` where it takes
+    neither tokens nor images."""
     config: Any = model.config
     main = getattr(model, "main_input_name", "input_ids")
     tokens = torch.zeros((batch, sequence), dtype=torch.long, device="meta")
@@ -80,8 +99,10 @@ def text_part(model: torch.nn.Module) -> str:
     return "language_model" if type(inner).__name__.endswith("ForCausalLM") else ""
 
 
-def _cross_entropy(result: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """In 32 bits, as the models of `transformers` compute it."""
+def _cross_entropy(result: Any, tokens: torch.Tensor) -> torch.Tensor | None:
+    """In 32 bits, as the models of `transformers` compute it. None where it predicts no tokens."""
+    if "logits" not in result or result["logits"].shape[:-1] != tokens.shape:
+        return None
     logits = result["logits"].float()
     return functional.cross_entropy(logits.flatten(0, -2), tokens.flatten())
 
@@ -159,14 +180,14 @@ def _check_sizes(values: Mapping[str, Any], file: str) -> None:
 
 
 def _numbers(values: object, place: str) -> Iterator[tuple[str, int | float]]:
-    """Numbers of a configuration, and where they are."""
+    """Numbers of a configuration, and where they are. An infinite limit is none."""
     if isinstance(values, Mapping):
         for key, value in values.items():
             yield from _numbers(value, f"{place}.{key}".lstrip("."))
     elif isinstance(values, list):
         for at, value in enumerate(values):
             yield from _numbers(value, f"{place}[{at}]")
-    elif isinstance(values, int | float) and not isinstance(values, bool):
+    elif isinstance(values, int | float) and not isinstance(values, bool) and values != math.inf:
         yield place, values
 
 

@@ -39,7 +39,7 @@ Inputs = Mapping[str, Any] | Sequence[Any] | torch.Tensor
 def record(
     module: torch.nn.Module,
     inputs: Inputs,
-    loss: Callable[[Any], torch.Tensor] | None,
+    loss: Callable[[Any], torch.Tensor | None] | None,
     name: str,
     part: str = "",
 ) -> Capture:
@@ -91,7 +91,7 @@ def _step(
     part: str,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    loss: Callable[[Any], torch.Tensor] | None,
+    loss: Callable[[Any], torch.Tensor | None] | None,
 ) -> None:
     """One forward and one backward pass."""
     before = sys.exc_info()[1]
@@ -116,7 +116,8 @@ def _step(
         stack.enter_context(catching(module, recorder))
         with recorder, recorder.saving():
             result = module.get_submodule(part)(*args, **kwargs)
-            ends = [loss(result)] if loss else _ends(result)
+            end = loss(result) if loss else None
+            ends = _ends(result) if end is None else [end]
         gradients = [torch.ones_like(end) for end in ends]
         with recorder:
             torch.autograd.backward(ends, gradients)

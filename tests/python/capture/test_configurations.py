@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,65 @@ def test_a_token_of_llama_4_visits_its_experts_only() -> None:
         if each.kind == "grouped_matmul" and not each.backward
     )
     assert experts == layers * 2 * tokens * 3 * hidden * inner
+
+
+LONGCAT = {
+    "model_type": "longcat_flash",
+    "hidden_size": 64,
+    "num_layers": 2,
+    "num_attention_heads": 4,
+    "ffn_hidden_size": 96,
+    "expert_ffn_hidden_size": 32,
+    "n_routed_experts": 12,
+    "zero_expert_num": 4,
+    "moe_topk": 4,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 8,
+    "head_dim": 8,
+    "v_head_dim": 16,
+    "vocab_size": 96,
+}
+
+
+def test_zero_experts_take_their_share_of_tokens(tmp_path: Path) -> None:
+    file, tokens = tmp_path / "config.json", 64
+    file.write_text(json.dumps(LONGCAT), encoding="utf-8")
+    found = capture(file, sequence=tokens)
+    experts = sum(
+        block.count * each.flops
+        for block in found.blocks
+        for each in block.operations
+        if each.kind == "grouped_matmul" and not each.backward
+    )
+    assert experts == 2 * 2 * (tokens * 4 * 12 // 16) * 3 * 64 * 32
+
+
+OTHER_WAYS: dict[str, dict[str, object]] = {
+    "an infinite limit": {"model_type": "mamba2", "time_step_limit": [0.0, math.inf]},
+    "attention of its own": {"model_type": "falcon", "num_attention_heads": 4},
+    "dropped layers": {
+        "model_type": "m2m_100",
+        "d_model": 64,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_layerdrop": 0.5,
+        "decoder_layerdrop": 0.5,
+    },
+    "parts without experts": {"model_type": "aria"},
+    "no head": {"model_type": "clip_text_model"},
+}
+
+
+@pytest.mark.parametrize("case", OTHER_WAYS)
+def test_configurations_that_need_another_way(case: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(OTHER_WAYS[case]), encoding="utf-8")
+    found = capture(file, sequence=32)
+    assert found.parameters == parameters(file)
+    assert found.flops_backward >= 1.9 * found.flops > 0
+    assert found.warnings == ()
 
 
 def test_a_window_hides_what_is_far(tmp_path: Path) -> None:
