@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Problem
@@ -35,6 +36,8 @@ def capture(
     batch: int = 1,
     sequence: int = 4096,
     name: str = "",
+    tp_plan: Mapping[str, str] | None = None,
+    ep_plan: Mapping[str, str] | None = None,
 ) -> Capture:
     """One training step of `model`, recorded without data on one device.
 
@@ -42,18 +45,29 @@ def capture(
     not used), or a Hugging Face `config.json`, whose class of `transformers` gets `batch` samples
     of `sequence` tokens. `loss` makes one number of a module's result; without it the backward pass
     begins at the result's `loss`, or at all results. Modules of a list that are alike are run once.
+
+    `tp_plan` says how tensor parallelism divides a module's parameters, `{"layers.*.q_proj":
+    "colwise"}`, and `ep_plan` which of them hold experts, `{"layers.*.experts.*": "experts"}`
+    (docs/models/capture.md). A configuration's come from `transformers`.
+
     Raises `InputError` where the model is not known, needs code that comes with it, or stops on
     tensors without data."""
     _check_torch()
     import torch
 
-    from . import run
+    from . import plans, run
 
     if isinstance(model, torch.nn.Module):
         if inputs is None:
             said = "a module needs its inputs"
             raise InputError([Problem("", "inputs", said, "tensors by name or in order")])
-        return run.record(model, inputs, loss, name or type(model).__name__)
+        rules = plans.given([each for each, _ in model.named_parameters()], tp_plan, ep_plan)
+        found = run.record(model, inputs, loss, name or type(model).__name__)
+        return replace(found, rules=rules)
+    for option, plan in (("tp_plan", tp_plan), ("ep_plan", ep_plan)):
+        if plan is not None:
+            said = "given with a configuration, whose plan comes from transformers"
+            raise InputError([Problem("", option, said, "a module")])
     values, file = _read(model)
     return of_configuration(values, file, batch, sequence, loss=loss, name=name)
 
@@ -70,7 +84,7 @@ def of_configuration(
     """One training step of a Hugging Face configuration that was read from `file`; see `capture`.
     Raises `InputError`."""
     _check_torch()
-    from . import hugging_face, run
+    from . import hugging_face, plans, run
 
     for key, value in (("batch", batch), ("sequence", sequence)):
         if not 1 <= value <= _MOST:
@@ -78,7 +92,8 @@ def of_configuration(
     module = hugging_face.build(values, file)
     given, usual = hugging_face.inputs(module, batch, sequence, file)
     part = hugging_face.text_part(module)
-    return run.record(module, given, loss or usual, name or file, part)
+    found = run.record(module, given, loss or usual, name or file, part)
+    return replace(found, rules=plans.of_transformers(module))
 
 
 def parameters(config: str | os.PathLike[str]) -> Parameters:

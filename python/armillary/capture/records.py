@@ -5,13 +5,29 @@ Data only. Not here: how they are recorded (`recorder.py`), what they add up to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal[
     "matmul", "grouped_matmul", "convolution", "attention", "scan", "gather", "elementwise"
 ]
 """Kinds of operations. `gather` reads or writes rows of a tensor that an index names."""
+
+
+TensorRule = Literal["colwise", "rowwise", "vocabulary", "gathered"]
+"""How tensor parallelism divides a parameter: by outputs, by inputs, by rows of the vocabulary, or
+by outputs that are gathered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How parallelism divides the parameters of a module. Those without a rule are replicated."""
+
+    tensor: dict[str, TensorRule] = field(default_factory=dict)
+    """The rule of each parameter that tensor parallelism divides, by name."""
+    experts: tuple[str, ...] = ()
+    """Names of parameters that hold one matrix or more for each expert, by their first dimension;
+    expert parallelism divides them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,9 @@ class Buffer:
     """Bytes of its elements. Elements that a broadcast repeats count once."""
     parameter: str = ""
     """Name of the parameter that it is, or empty."""
+    strides: tuple[int, ...] = ()
+    """Elements of its memory from one place of each dimension to the next; 0 where a broadcast
+    repeats them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..units import counted
 from .parameter_counts import Parameters
-from .records import Block, Operation
+from .records import Block, Operation, Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class Capture:
     tokens: int = 0
     """Tokens of all samples; 0 where inputs are not tokens."""
     warnings: tuple[str, ...] = ()
+    rules: Rules = field(default_factory=Rules)
+    """How parallelism divides its parameters."""
 
     @property
     def flops(self) -> int:
@@ -126,6 +128,7 @@ class Capture:
             "saved": self.saved,
             "kernels": self.kernels,
             "warnings": list(self.warnings),
+            "rules": asdict(self.rules),
             "modules": [asdict(each) for each in self.modules()],
             "blocks": [asdict(each) for each in self._all],
         }

@@ -43,6 +43,7 @@ class Memories:
             dtype(tensor),
             bytes_of(tensor),
             self.parameter(tensor),
+            tuple(tensor.stride()),
         )
 
 

@@ -1,27 +1,24 @@
-"""Training steps of captured models, with data and pipeline parallelism, ZeRO and recomputation.
+"""Training steps of captured models, with any parallelism, ZeRO and recomputation.
 
 Here: from a capture and its options to a workload. Not here: how a model is captured (`capture/`),
-the program of a stage (`stage.py`). Each repeated module is a layer. Operations before the first of
-them are a unit of the first stage, all others outside of them a unit of the last one.
+what a rank has of it (`captured_parallel.py`), kernels (`captured_kernels.py`), the program of a
+stage (`stage.py`). Each repeated module is a layer. Operations before the first of them are a unit
+of the first stage, all others outside of them a unit of the last one.
 
 - A micro-batch is what was captured. Its kernels run in the order in which PyTorch ran them.
-- With `kernels="fused"` kernels that only pass over tensors are one kernel between two others. It
-  reads what comes from elsewhere and writes what is used elsewhere, as kernels of `torch.compile`
-  do. With `eager` each is a kernel of its own.
 - Gradients are accumulated as PyTorch does: the first micro-batch's is kept, others are added.
 - Memory: parameters, gradients and optimizer state as of any model; tensors that autograd keeps;
   and the most that the passes of one unit hold at once next to these (`_passing`).
 - Parameters of the embedding that the head uses, too, are on both of their stages.
 
-Source: PyTorch's autograd and caching of tensors; Ansel et al. 2024 (PyTorch 2, section 5) for
-fusion."""
+Source: PyTorch's autograd and caching of tensors."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -35,20 +32,30 @@ from ..model.huggingface_names import CAPTURED
 from ..model.weights import Tensors, Weights
 from ..option_fields import takes_options
 from ..units import counted
-from .captured_recompute import Again, by_names, recomputation
-from .checks import layout_faults
+from .captured_kernels import script_again, scripts
+from .captured_marks import Fit
+from .captured_parallel import LocalBlock, divide
+from .captured_recompute import by_names, recomputation
+from .checks import Fault, expert_faults, layout_faults, nearest, token_faults
 from .memory import gathered, states
 from .mesh import spread, stage_programs
-from .parallelism import BucketSize, ModuleNames, Moments, Parallelism, Width, ZeroStage
+from .parallelism import (
+    BucketSize,
+    Capacity,
+    Imbalance,
+    ModuleNames,
+    Moments,
+    Parallelism,
+    Width,
+    ZeroStage,
+)
 from .parallelism_reader import in_range
 from .placement import Layout, split
 from .plan import Chunk, StagePlan, Unit, placement
 from .schedule import Pass, bubble_share, held
-from .script import Gemm, KernelStep, Script, Scripts, Step
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
 
-_WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "float8_e4m3fn": 1}
 _PRECISIONS: dict[str, Width] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
@@ -60,12 +67,25 @@ class Options:
     """Samples of a micro-batch of a configuration. Default: 1. A capture has its own."""
     seq: Count | None = None
     """Tokens of a sample of a configuration. Default: 4096. A capture has its own."""
+    tp: Count = 1
+    """Tensor parallelism: parameters with a rule are divided by `tp`; others are replicated."""
+    sp: bool | None = None
+    """Sequence parallelism: what tensor parallelism does not divide is divided by tokens. Default:
+    on with experts and tp, else off."""
     dp: Count = 1
-    """Data parallelism: replicas of the model."""
+    """Data parallelism: replicas of the model, the expert-parallel ones included."""
+    ep: Count = 1
+    """Expert parallelism: experts are divided over `ep` of the `dp` replicas."""
+    capacity_factor: Capacity | None = None
+    """Experts take this multiple of an even share of tokens, padded. Default: no token is
+    dropped."""
+    imbalance: Imbalance = 1.0
+    """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is
+    assumed to be as busy."""
     pp: Count = 1
     """Pipeline stages."""
     ranks: Count | None = None
-    """The number of ranks, to be checked against dp x pp."""
+    """The number of ranks, to be checked against tp x dp x pp."""
     global_batch: Count | None = None
     """Samples of a step. Default: one micro-batch for each replica; with a pipeline, four for each
     of its stages. A micro-batch is what was captured."""
@@ -108,7 +128,7 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
     """One training step of a captured model: `captured(arm.capture(module, inputs), dp=8)`, or
     `captured("capture:config.json", dp=8)` of a Hugging Face configuration.
 
-    The options are the fields of `Options`. There are dp x pp ranks, dp fastest. Raises
+    The options are the fields of `Options`. There are tp x dp x pp ranks, tp fastest. Raises
     `InputError` listing every problem."""
     named = model if isinstance(model, Capture) else load_model(model)
     given = in_range(Options, named.name, options)
@@ -118,7 +138,13 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
     programs, memories = stage_programs(plan)
     warnings = _warnings(plan)
     classes = tuple(
-        RankClass(f"stage {stage}", plan.at.par.dp, each.operations, each.volumes, memory)
+        RankClass(
+            f"stage {stage}",
+            plan.at.par.world // plan.at.par.pp,
+            each.operations,
+            each.volumes,
+            memory,
+        )
         for stage, each, memory in zip(plan.place.stages, programs, memories, strict=True)
     )
     return spread(found.name, plan.at.par, programs, _summary(plan, classes, warnings), warnings)
@@ -162,13 +188,13 @@ class _Setting:
 
     @property
     def full(self) -> int:
-        """Bytes between two stages: what enters a repeated module."""
-        return max((block.entering for block in self.found.blocks), default=0)
+        """Bytes between two stages: what enters a repeated module, all tokens of the rank."""
+        return -(-max((block.entering for block in self.found.blocks), default=0) // self.par.cp)
 
     @property
     def cut(self) -> int:
-        """The same: nothing cuts it."""
-        return self.full
+        """The same, cut where sequence parallelism cuts it."""
+        return -(-self.full // (self.par.tp if self.par.sp else 1))
 
     @property
     def eager(self) -> bool:
@@ -184,14 +210,14 @@ def _parallelism(found: Capture, given: Options) -> Parallelism:
         **{
             name: getattr(given, name)
             for name in Options.__dataclass_fields__
-            if name not in ("global_batch", "schedule", "micro_batch", "seq")
+            if name not in ("global_batch", "schedule", "micro_batch", "seq", "sp")
         },
         micro_batch=found.samples,
         global_batch=found.samples * given.dp * waves if batch is None else batch,
         seq=max(found.tokens // found.samples, 1),
         schedule="interleaved" if given.virtual_stages > 1 else given.schedule,
         precision=_precision(found),
-        sp=False,
+        sp=bool(found.rules.experts) and given.tp > 1 if given.sp is None else given.sp,
     )
     if given.pp > 1 and not found.order:
         said = "no module repeats, so that there is nothing to cut into stages"
@@ -199,14 +225,44 @@ def _parallelism(found: Capture, given: Options) -> Parallelism:
     if par.modules and par.recompute != "none":
         said = f"modules by themselves, and {par.recompute} recomputation of layers"
         raise InputError([Problem(found.name, "recompute_modules", said, "one of them")])
-    if faults := layout_faults(_Layers(len(found.order)), par):
+    experts = {
+        each.shape[0] for each in found.parameters.tensors if each.name in found.rules.experts
+    }
+    faults = layout_faults(_Shape(len(found.order)), par) + _token_faults(found, par)
+    for count in sorted(experts) or [0]:
+        faults += expert_faults(_Shape(len(found.order), count), par)
+    if faults:
         raise ImpossibleError([Problem(found.name, *fault) for fault in faults])
     return par
 
 
 @dataclass(frozen=True)
-class _Layers:
+class _Shape:
+    """Sizes of a model for checks."""
+
     layers: int
+    experts: int = 0
+    top_k: int = 1
+
+
+def _token_faults(found: Capture, par: Parallelism) -> list[Fault]:
+    if found.tokens:
+        return token_faults(par)
+    used = par.sp and par.tp > 1
+    return [("sp", "on, but no tokens were captured", "off")] if used else []
+
+
+def _check_degree(found: Capture, par: Parallelism, fits: Sequence[Fit]) -> None:
+    """Raises `ImpossibleError` where tensor parallelism does not divide what it cuts."""
+
+    def all_fit(tp: int) -> bool:
+        return all(fit.divides(tp) for fit in fits)
+
+    most = max((fit.parts for fit in fits), default=1)
+    if not all_fit(par.tp):
+        fit = next(fit for fit in fits if not fit.divides(par.tp))
+        said = f"{fit.root} has {fit.parts} parts, which {par.tp} does not divide"
+        raise ImpossibleError([Problem(found.name, "tp", said, nearest(par.tp, most, all_fit))])
 
 
 def _precision(found: Capture) -> Width:
@@ -228,32 +284,54 @@ class CapturedPlan(StagePlan):
 
     def __init__(self, at: _Setting) -> None:
         found = at.found
+        self.at = at
+        self.local = divide(found, at.par)
+        _check_degree(found, at.par, self.local.fits)
         self._early = {each.parameter for each in _reads(found.before)} - {""}
         self._late = {each.parameter for each in _reads(found.after)} - {""}
-        self._blocks = [self._unit(at, block, block.modules[0]) for block in found.blocks]
+        self._blocks = [self._unit(at, each, each.block.modules[0]) for each in self.local.blocks]
         self._ends = self._end_units(at)
         parts = placement(at).parts
         counts = split(len(found.order), parts)
         super().__init__(at, Layout(tuple(counts), (0,) * parts))
 
-    def _unit(self, at: _Setting, block: Block, path: str) -> tuple[Unit, int]:
+    def _unit(self, at: _Setting, local: LocalBlock, path: str) -> tuple[Unit, int]:
         """A repeated module, and the bytes that its passes hold next to what autograd keeps."""
         tensors = [
             each
             for each in at.found.parameters.tensors
             if each.name == path or each.name.startswith(f"{path}.")
         ]
-        again = recomputation(block, at.par)
+        again = recomputation(local.block, at.par)
         unit = Unit(
             path,
-            _scripts(block, path, at.par.kernels == "eager"),
-            _script_again(block, again, path, at.par.kernels == "eager"),
-            *_weights(tensors),
+            scripts(local, path, at.par.kernels == "eager"),
+            script_again(local, again, path, at.par.kernels == "eager"),
+            *self._held(tensors),
             again.kept,
             at.par.bytes.weight,
-            frozen=_frozen(tensors),
+            frozen=self._frozen(tensors),
         )
-        return unit, _passing(block) + again.back
+        return unit, _passing(local.block) + again.back
+
+    def _held(self, parameters: Iterable[Parameter]) -> tuple[Weights, Tensors]:
+        """Parameters that a rank holds, and the tensors of those that are trained."""
+        every = tuple(parameters)
+        parts = [self._parts(each for each in every if which or each.trained) for which in (1, 0)]
+        whole, trained = parts
+        return Weights(*map(sum, whole)), Tensors(*trained)
+
+    def _frozen(self, parameters: Iterable[Parameter]) -> Weights:
+        return Weights(*map(sum, self._parts(each for each in parameters if not each.trained)))
+
+    def _parts(self, parameters: Iterable[Parameter]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Sizes of parameters on a rank: of all but experts, and of experts."""
+        dense: list[int] = []
+        expert: list[int] = []
+        for each in parameters:
+            own = expert if each.name in self.at.found.rules.experts else dense
+            own.append(self.local.held(each))
+        return tuple(dense), tuple(expert)
 
     def _end_units(self, at: _Setting) -> tuple[tuple[Unit, int], tuple[Unit, int]]:
         """Units of the operations before the first layer, and of those after the last one."""
@@ -271,20 +349,21 @@ class CapturedPlan(StagePlan):
         ]
         early = [each for each in rest if each.name in self._early or each.name not in self._late]
 
-        def unit(name: str, block: Block, tensors: list[Parameter]) -> tuple[Unit, int]:
-            eager, again = at.par.kernels == "eager", recomputation(block, at.par, repeats=False)
+        def unit(name: str, local: LocalBlock, parameters: list[Parameter]) -> tuple[Unit, int]:
+            eager = at.par.kernels == "eager"
+            again = recomputation(local.block, at.par, repeats=False)
             made = Unit(
                 name,
-                _scripts(block, "", eager),
-                _script_again(block, again, "", eager),
-                *_weights(tensors),
+                scripts(local, "", eager),
+                script_again(local, again, "", eager),
+                *self._held(parameters),
                 again.kept,
                 at.par.bytes.weight,
-                frozen=_frozen(tensors),
+                frozen=self._frozen(parameters),
             )
-            return made, _passing(block) + again.back
+            return made, _passing(local.block) + again.back
 
-        return unit("before", found.before, early), unit("after", found.after, late)
+        return unit("before", self.local.before, early), unit("after", self.local.after, late)
 
     def _stage(self, stage: int) -> list[Chunk]:
         chunks = []
@@ -310,7 +389,7 @@ class CapturedPlan(StagePlan):
         """Parameters that both ends of the model use."""
         both = self._early & self._late
         tensors = self.at.found.parameters.tensors
-        return sum(each.count for each in tensors if each.name in both and each.trained)
+        return sum(self.local.held(x) for x in tensors if x.name in both and x.trained)
 
     def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
         """Peak bytes on one NPU of a stage."""
@@ -338,120 +417,9 @@ class CapturedPlan(StagePlan):
         )
 
 
-def _weights(tensors: Sequence[Parameter]) -> tuple[Weights, Tensors]:
-    """All of some parameters, and the tensors of those that are trained."""
-    trained = tuple(each.count for each in tensors if each.trained)
-    return Weights(sum(each.count for each in tensors)), Tensors(trained)
-
-
-def _frozen(tensors: Sequence[Parameter]) -> Weights:
-    return Weights(sum(each.count for each in tensors if not each.trained))
-
-
 def _reads(block: Block) -> Iterator[Buffer]:
     for each in block.operations:
         yield from each.reads
-
-
-def _scripts(block: Block, path: str, eager: bool) -> Scripts:
-    """Forward and backward pass of a block."""
-    forward = [each for each in block.operations if not each.backward]
-    backward = [each for each in block.operations if each.backward]
-    kept = {each.memory for each in block.saved}
-    passes = [
-        tuple(_steps(ours, others, kept, path, eager))
-        for ours, others in ((forward, backward), (backward, forward))
-    ]
-    return Scripts(passes[0], passes[1], (), ())
-
-
-def _script_again(block: Block, again: Again, path: str, eager: bool) -> Script:
-    """Operations that are computed again. Results that the backward pass reads stay."""
-    backward = [each for each in block.operations if each.backward]
-    kept = {each.memory for each in block.saved}
-    return tuple(_steps(again.operations, backward, kept, path, eager))
-
-
-def _steps(
-    ours: Sequence[Operation],
-    others: Sequence[Operation],
-    kept: set[int],
-    path: str,
-    eager: bool,
-) -> Iterator[Step]:
-    """Kernels of one pass. What only passes over tensors is merged up to the next product."""
-    elsewhere = kept | {each.memory for operation in others for each in operation.reads}
-    last = {each.memory: at for at, operation in enumerate(ours) for each in operation.reads}
-    run: list[Operation] = []
-    for at, each in enumerate(ours):
-        if each.kind in ("elementwise", "gather") and not eager:
-            run.append(each)
-            continue
-        yield from _merged(run, at, last, elsewhere, path)
-        run = []
-        yield _step(each, path)
-    yield from _merged(run, len(ours), last, elsewhere, path)
-
-
-def _merged(
-    run: Sequence[Operation], end: int, last: dict[int, int], elsewhere: set[int], path: str
-) -> Iterator[KernelStep]:
-    """One kernel for a run of operations that ends before operation `end`. The last result stays,
-    as the next block may use it."""
-    if not run:
-        return
-    given: dict[int, int] = {}
-    made: dict[int, int] = {}
-    moved = 0
-    for each in run:
-        if each.kind == "gather":
-            # Rows are found while the kernel runs: they are read and written as they are.
-            moved += each.bytes
-            made.update({written.memory: 0 for written in each.writes})
-            continue
-        for buffer in each.reads:
-            if buffer.memory not in made:
-                given[buffer.memory] = max(given.get(buffer.memory, 0), buffer.bytes)
-        for buffer in each.writes:
-            made[buffer.memory] = max(made.get(buffer.memory, 0), buffer.bytes)
-    final = {each.memory for each in run[-1].writes}
-    stays = [
-        size
-        for memory, size in made.items()
-        if memory in elsewhere or memory in final or last.get(memory, -1) >= end
-    ]
-    kind = "normalization" if any(_is_norm(each) for each in run) else "elementwise"
-    yield KernelStep(_name(run[0], path), kind, 0, moved + sum(given.values()) + sum(stays))
-
-
-def _step(each: Operation, path: str) -> Step:
-    name, width = _name(each, path), _WIDTHS.get(each.reads[0].dtype, 4) if each.reads else 4
-    if each.product is not None:
-        sizes = each.product
-        grouped = each.kind == "grouped_matmul"
-        return Gemm(name, sizes.m, sizes.n, sizes.k, sizes.batch, width, grouped)
-    return KernelStep(name, _kernel(each), each.flops, each.bytes)
-
-
-def _kernel(each: Operation) -> str:
-    """The kind of a kernel, as platforms know it."""
-    if each.kind == "attention":
-        name = each.name.removesuffix(".backward")
-        return name if name == "attention" else "unmasked_attention"
-    if each.kind in ("convolution", "scan"):
-        return {"scan": "attention"}.get(each.kind, each.kind)
-    if _is_norm(each):
-        return "normalization"
-    return "embedding" if each.name.startswith("embedding") else "elementwise"
-
-
-def _is_norm(each: Operation) -> bool:
-    return "norm" in each.module.rpartition(".")[2].lower() or "_norm" in each.name
-
-
-def _name(each: Operation, path: str) -> str:
-    inside = each.module.removeprefix(path).strip(".")
-    return f"{inside or 'model'}.{each.name}{'.grad' if each.backward else ''}"
 
 
 def _passing(block: Block) -> int:
@@ -485,6 +453,11 @@ def _passing(block: Block) -> int:
 def _warnings(plan: CapturedPlan) -> tuple[str, ...]:
     found, par = plan.at.found, plan.at.par
     said = [*found.warnings]
+    names = dict.fromkeys(_starred(each) for each in plan.local.replicated)
+    if names:
+        shown = ", ".join(list(names)[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        said.append(f"no rule for tensor parallelism, so replicated: {shown}{more}")
     if par.zero and par.copies == 1:
         said.append(f"ZeRO {par.zero} has no effect with dp 1")
     return tuple(said)
@@ -495,6 +468,16 @@ def _of_parameters(found: Capture) -> Iterator[str]:
     total, trained = found.parameters.total, found.parameters.trained
     if trained < total:
         yield f"{trained:,} of {counted(total, 'parameter')} are trained"
+
+
+_SHOWN = 6
+"""Names that a warning lists."""
+
+
+def _starred(parameter: str) -> str:
+    """The module of a parameter, with stars for numbers."""
+    path = parameter.removesuffix(".weight")
+    return ".".join("*" if part.isdigit() else part for part in path.split("."))
 
 
 def _model_flops(each: Operation) -> int:

@@ -39,6 +39,18 @@ class Layered(Protocol):
         """Number of its layers."""
 
 
+class Mixed(Protocol):
+    """A model that may have experts."""
+
+    @property
+    def experts(self) -> int:
+        """Number of the routed experts of a layer; 0 for none."""
+
+    @property
+    def top_k(self) -> int:
+        """Experts that a token goes to."""
+
+
 def layout_faults(model: Layered, given: Parallelism) -> list[Fault]:
     """Faults of layers over stages, the batch, shards and the number of ranks."""
     return [fault for check in _LAYOUT for fault in check(model, given)]
@@ -50,7 +62,7 @@ def combination_faults(model: Decoder, given: Parallelism) -> list[Fault]:
     return [fault for check in _CHECKS for fault in check(model, given)]
 
 
-def _nearest(wanted: int, most: int, fits: Callable[[int], bool]) -> str:
+def nearest(wanted: int, most: int, fits: Callable[[int], bool]) -> str:
     """The values up to `most` next to `wanted` that fit: `12 or 16`."""
     below = next((value for value in range(min(wanted, most), 0, -1) if fits(value)), None)
     above = next((value for value in range(wanted + 1, most + 1) if fits(value)), None)
@@ -68,7 +80,7 @@ def _tensor(model: Decoder, given: Parallelism) -> list[Fault]:
         return not _tensor_faults(model, tp)
 
     faults = _tensor_faults(model, given.tp)
-    allowed = _nearest(given.tp, model.heads, fits) if faults else ""
+    allowed = nearest(given.tp, model.heads, fits) if faults else ""
     return [("tp", fault, allowed) for fault in faults]
 
 
@@ -153,8 +165,8 @@ def _layers(model: Layered, given: Parallelism) -> list[Fault]:
     if given.partition == "cost" or _layers_fit(model.layers, given.parts):
         return []
     said = f"{model.layers} layers are not divisible by {parts}"
-    by_stage = _nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
-    by_chunk = _nearest(
+    by_stage = nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
+    by_chunk = nearest(
         chunks, model.layers // pp, lambda value: _layers_fit(model.layers, pp * value)
     )
     of_chunks = chunks > 1 and by_chunk != "none"
@@ -222,7 +234,8 @@ def _batch(model: Layered, given: Parallelism) -> list[Fault]:
     return []
 
 
-def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
+def token_faults(given: Parallelism) -> list[Fault]:
+    """Faults of tokens that sequence and context parallelism divide."""
     seq, cp, tp = given.seq or 0, given.cp, given.tp
     faults = []
     parts = 2 * cp if cp > 1 else 1
@@ -238,11 +251,16 @@ def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
             "sequence parallelism needs"
         )
         faults.append(
-            ("sp", said, f"tp {_nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}")
+            ("sp", said, f"tp {nearest(tp, seq // cp, lambda value: seq // cp % value == 0)}")
         )
     tokens = given.micro_batch * seq // cp
     if tokens >= 2**31:
         faults.append(("micro_batch", f"{tokens} tokens of a rank at once", "up to 2,147,483,647"))
+    return faults
+
+
+def _sequence(model: Decoder, given: Parallelism) -> list[Fault]:
+    seq, faults = given.seq or 0, token_faults(given)
     work = 2 * step_flops(model, given.global_batch or 0, seq).model // given.world
     if work > _MOST_WORK:
         faults.append(
@@ -283,7 +301,7 @@ def _context(model: Decoder, given: Parallelism) -> list[Fault]:
 
     faults = _context_faults(model, given.tp, given.cp)
     allowed = (
-        f"cp {_nearest(given.cp, model.heads, fits)}, or another cp_comm_type" if faults else ""
+        f"cp {nearest(given.cp, model.heads, fits)}, or another cp_comm_type" if faults else ""
     )
     return [("cp_comm_type", fault, allowed) for fault in faults]
 
@@ -331,7 +349,8 @@ def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
-def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
+def expert_faults(model: Mixed, given: Parallelism) -> list[Fault]:
+    """Faults of expert parallelism."""
     if not model.experts:
         used = [
             ("ep", given.ep, 1),
@@ -353,7 +372,7 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
             ("etp", f"{given.etp} ranks for each expert, with tp {given.tp}", f"1 or {given.tp}")
         ]
     inner, outer = given.folded, given.folded * given.dp
-    allowed = _nearest(
+    allowed = nearest(
         given.ep,
         outer,
         lambda value: model.experts % value == 0 and outer % value == 0 and value % inner == 0,
@@ -384,7 +403,7 @@ def _experts(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults + _nodes(model, given)
 
 
-def _nodes(model: Decoder, given: Parallelism) -> list[Fault]:
+def _nodes(model: Mixed, given: Parallelism) -> list[Fault]:
     """Whether the ranks of experts fill nodes, and a token may visit enough of these for its
     experts."""
     near, limit = given.ep_node, given.node_limit
@@ -395,7 +414,7 @@ def _nodes(model: Decoder, given: Parallelism) -> list[Fault]:
             else []
         )
     if given.ep % near or near % given.folded:
-        allowed = _nearest(
+        allowed = nearest(
             near, given.ep, lambda value: given.ep % value == 0 and value % given.folded == 0
         )
         said = f"{near} ranks in a node don't divide ep {given.ep}"
@@ -462,7 +481,7 @@ def _shards(model: Layered, given: Parallelism) -> list[Fault]:
     elif group is not None and (group % inner or given.data % group):
         product = f"dp x cp = {given.data}"
         kind = "" if inner == 1 else f", or is not a multiple of cp {given.cp} x ep {given.ep}"
-        allowed = _nearest(
+        allowed = nearest(
             group, given.data, lambda value: given.data % value == 0 and value % inner == 0
         )
         faults.append(("zero_group", f"{group} doesn't divide {product}{kind}", allowed))
@@ -512,7 +531,7 @@ _CHECKS = (
     _sequence,
     _context,
     _recomputed,
-    _experts,
+    expert_faults,
     _modules,
     _shards,
     _unflattened,

@@ -70,6 +70,8 @@ BF16_MOMENTS = {
 
 ZeroStage = Annotated[int, Within(0, 3), Allowed("0, 1, 2, 3")]
 BucketSize = Annotated[float, Within(buckets.LEAST, buckets.MOST), Allowed(buckets.ALLOWED)]
+Capacity = Annotated[float, Within(math.ulp(0.0), 1e6), Allowed("a number above 0, up to 1000000")]
+Imbalance = Annotated[float, Within(1, 1e6), Allowed("a number from 1 to 1000000")]
 _LISTED = Allowed("values and commas")
 
 
@@ -156,13 +158,10 @@ class StepOrder(Degrees):
     mtp: Zero = 0
     """Multi-token-prediction modules that are trained. Each is a projection and a layer before the
     same head, in the last part unless a layout says otherwise."""
-    capacity_factor: (
-        Annotated[float, Within(math.ulp(0.0), 1e6), Allowed("a number above 0, up to 1000000")]
-        | None
-    ) = None
+    capacity_factor: Capacity | None = None
     """Experts take this multiple of an even share of tokens, padded. Default: no token is
     dropped."""
-    imbalance: Annotated[float, Within(1, 1e6), Allowed("a number from 1 to 1000000")] = 1.0
+    imbalance: Imbalance = 1.0
     """Tokens of the busiest rank's experts over an even share (without a capacity). Every rank is
     assumed to be as busy."""
 

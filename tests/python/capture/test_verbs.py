@@ -73,7 +73,7 @@ def test_sweep(armillary: Armillary, cache: str, tmp_path: Path) -> None:
     ("model", "options", "said"),
     [
         ("capture:nowhere.json", [], "there is no such model"),
-        (MAMBA, ["--tp", "2"], "no such option"),
+        (MAMBA, ["--cp", "2"], "no such option"),
         (MAMBA, ["--seq", "0"], "invalid count: 0"),
         (MAMBA, ["--recompute", "selective"], "recompute"),
         (f"capture:{ROOT / 'models/resnet-50.yml'}", [], "is not a configuration"),

@@ -1,0 +1,128 @@
+"""How tensor and expert parallelism divide the parameters of a captured module, by name.
+
+Here: rules of a plan, the plans that models of `transformers` come with, and those that users give.
+Not here: what a division makes of operations (`workload/captured_parallel.py`).
+
+A plan has patterns of names, `layers.*.q_proj`, for modules or parameters. A star stands for one
+part of a name. Words are those of `transformers` and, of expert parallelism, `experts`.
+
+- The embedding and the head of a model are divided by vocabulary, and so is the loss, as Megatron
+  and torchtitan train. `transformers` gathers the head's result.
+- Plans of `transformers` leave some models out. Those of GPT-2 and of attention with compressed
+  keys are Megatron's: `ColumnParallelLinear` and `RowParallelLinear` in `attention.py`, `mlp.py`
+  and `multi_latent_attention.py` of NVIDIA/Megatron-LM (`core/transformer`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import InputError, Problem
+from .records import Rules, TensorRule
+
+_WORDS: dict[str, TensorRule | None] = {
+    "colwise": "colwise",
+    "rowwise": "rowwise",
+    "packed_colwise": "colwise",
+    "packed_rowwise": "rowwise",
+    "rowwise_split_input": "rowwise",
+    "colwise_gather_output": "gathered",
+    "embedding_rowwise": "vocabulary",
+    "embedding_colwise": "gathered",
+    "vocabulary": "vocabulary",
+    "replicate": None,
+    "replicated_with_grad_allreduce": None,
+    "mla_kv_a_proj": None,
+    "moe_tp_experts": None,
+    "moe_identity_expert": None,
+    "local_params": None,
+    "all_reduce": None,
+}
+"""Words of plans for tensor parallelism; None where nothing is divided."""
+_EXPERTS = {"experts", "grouped_gemm"}
+"""Words of plans for expert parallelism that divide a parameter by experts."""
+
+
+_ATTENTION = {
+    "layers.*.self_attn.q_proj": "colwise",
+    "layers.*.self_attn.q_b_proj": "colwise",
+    "layers.*.self_attn.kv_b_proj": "colwise",
+    "layers.*.self_attn.o_proj": "rowwise",
+}
+_MORE: dict[str, dict[str, str]] = {
+    "gpt2": {
+        "h.*.attn.c_attn": "colwise",
+        "h.*.attn.c_proj": "rowwise",
+        "h.*.mlp.c_fc": "colwise",
+        "h.*.mlp.c_proj": "rowwise",
+    },
+    "deepseek_v2": _ATTENTION,
+    "deepseek_v3": _ATTENTION,
+}
+"""Plans for types of models where `transformers` has none."""
+
+
+def given(
+    names: Iterable[str], tensor: Mapping[str, str] | None, experts: Mapping[str, str] | None
+) -> Rules:
+    """The rules that a user's plans give the parameters `names`. Raises `InputError` for an
+    unknown word, and for a pattern that no parameter has."""
+    known = tuple(names)
+    problems = []
+    for option, plan, words in (
+        ("tp_plan", tensor or {}, sorted(_WORDS)),
+        ("ep_plan", experts or {}, ["experts"]),
+    ):
+        for pattern, word in plan.items():
+            if word not in words:
+                said = f"unknown rule {word!r}"
+                problems.append(Problem("", f"{option}.{pattern}", said, ", ".join(words)))
+            elif not any(_matches(pattern, name) for name in known):
+                said = "no parameter, and no module with parameters, has this name"
+                help_ = "a name such as layers.*.q_proj"
+                problems.append(Problem("", f"{option}.{pattern}", said, help_))
+    if problems:
+        raise InputError(problems)
+    return _rules(known, tensor or {}, experts or {})
+
+
+def of_transformers(model: Any) -> Rules:
+    """The rules of a model of `transformers`."""
+    prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix) else ""
+    kind = model.config.get_text_config().model_type
+    more = {f"{prefix}{pattern}": word for pattern, word in _MORE.get(kind, {}).items()}
+    tensor = {**(getattr(model, "_tp_plan", None) or {}), **more}
+    names = {id(each): name for name, each in model.named_parameters()}
+    for each in (model.get_input_embeddings(), model.get_output_embeddings()):
+        weight = names.get(id(getattr(each, "weight", None)))
+        if weight:
+            tensor[weight] = "vocabulary"
+    return _rules(tuple(names.values()), tensor, getattr(model, "_ep_plan", None) or {})
+
+
+def _rules(names: tuple[str, ...], tensor: Mapping[str, str], experts: Mapping[str, str]) -> Rules:
+    divided = {}
+    for name in names:
+        rule = _WORDS.get(_word(name, tensor))
+        if rule is not None:
+            divided[name] = rule
+    return Rules(divided, tuple(name for name in names if _word(name, experts) in _EXPERTS))
+
+
+def _word(name: str, plan: Mapping[str, str]) -> str:
+    """The word for a parameter: its own, else that of its module."""
+    for wanted in (name, name.rpartition(".")[0]):
+        for pattern, word in plan.items():
+            if _is(pattern, wanted):
+                return word
+    return ""
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return _is(pattern, name) or _is(pattern, name.rpartition(".")[0])
+
+
+def _is(pattern: str, name: str) -> bool:
+    parts = (re.escape(part) for part in pattern.split("*"))
+    return bool(name) and re.fullmatch("[^.]+".join(parts), name) is not None
