@@ -16,7 +16,7 @@ SECONDS_EACH := $(or $(SECONDS),30)
 PROFILE ?= quick
 test test-sim test-train test-lab rust-build rust-test rust-lint: PROFILE = ci
 # Tests and fuzzers at a time.
-JOBS ?= 2
+JOBS ?= 3
 BIN := .venv/bin
 CARGO_PROFILE = --profile $(PROFILE)
 CARGO_TEST = PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --locked --quiet $(CARGO_PROFILE)

@@ -49,7 +49,7 @@ fn difference(left: &str, right: &str) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(cases(80))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn folded_runs_give_the_same_bytes(platform in platform(), steps in steps(), backends in backends()) {

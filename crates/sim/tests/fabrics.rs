@@ -227,7 +227,7 @@ fn symmetric_fabrics_fold_to_one_rank() {
 /// outermost blocks takes routes to routes.
 #[test]
 fn large_trees_fold_on_fair_flows() {
-    let large = "{generator: clos, down: [16, 16, 128], up: [16, 16]}";
+    let large = "{generator: clos, down: [16, 16, 64], up: [16, 16]}";
     for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
         let outcome = start(large, "d_mod_k", collective(kind, 1 << 30), BackendKind::Flow, true);
         assert_eq!(outcome.simulated_ranks, 1, "{kind:?}: {:?}", outcome.report.symmetry);

@@ -43,15 +43,17 @@ def text_options(name: str, given: Mapping[str, str | bool | list[str]]) -> dict
 def parse(model: str, arguments: Sequence[str]) -> dict[str, object]:
     """The options of the model's family among `arguments`, those that were given. Raises
     `InputError`."""
-    return vars(_parser(model).parse_args(arguments))
+    return vars(_parser(model, explained=False).parse_args(arguments))
 
 
 def help_of(model: str) -> str:
     """The options of the model's family and what they mean."""
-    return _parser(model).format_help()
+    return _parser(model, explained=True).format_help()
 
 
-def _parser(model: str) -> _Parser:
+def _parser(model: str, explained: bool) -> _Parser:
+    """Reads the options of the model's family, `explained` with their meanings. These take longer
+    to find than all else."""
     found = load_model(model)
     parser = _Parser(
         f"armillary workload {model}",
@@ -63,14 +65,14 @@ def _parser(model: str) -> _Parser:
         allow_abbrev=False,
         add_help=False,
     )
-    meaning = families.explanations(found.family)
+    meaning = families.explanations(found.family) if explained else {}
     parameters = families.options(found.family)
     groups, forms = families.option_groups(found.family), families.forms(found.family)
     for title, names in groups.items():
         group = parser.add_argument_group(title if len(groups) > 1 else "Options")
         for name in names:
             if name in parameters:
-                _add(group, parameters[name], meaning[name], forms[name].value)
+                _add(group, parameters[name], meaning.get(name, ""), forms[name].value)
     for name, word in old_words.of("model", found.family).items():
         _add_old(parser, name, word, parameters.get(word.new))
     return parser

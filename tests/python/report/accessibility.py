@@ -10,10 +10,15 @@ from playwright.sync_api import Page
 GRAVE = {"serious", "critical"}
 
 
-def violations(page: Page) -> list[str]:
+def violations(page: Page, contrast: bool = True) -> list[str]:
     """Serious and critical findings: rule, what it asks for, and the first elements that break
-    it."""
-    found: list[dict[str, Any]] = Axe().run(page).response["violations"]
+    it. `contrast` takes most of the time. It follows from the scheme, so it is enough to ask for it
+    at one width."""
+    options = {
+        "resultTypes": ["violations"],
+        "rules": {"color-contrast": {"enabled": contrast}},
+    }
+    found: list[dict[str, Any]] = Axe().run(page, options=options).response["violations"]
     return [
         f"{each['id']} ({each['impact']}): {each['help']}: "
         f"{[node['html'][:160] for node in each['nodes'][:3]]}"

@@ -294,7 +294,7 @@ def look(running: Browser, path: Path, names: set[str], *widths: int) -> None:
     """No complaint, no request, marks in every chart, nothing wider than the window."""
     for width in widths:
         with browser.visit(running, path, width) as seen:
-            assert accessibility.violations(seen.page) == []
+            assert accessibility.violations(seen.page, contrast=width == widths[0]) == []
             assert seen.complaints == []
             assert seen.requests == []
             assert seen.ask("document.documentElement.scrollWidth") == width

@@ -77,11 +77,13 @@ fn runs() -> Vec<Run> {
     lines.map(run).collect()
 }
 
-/// The recorded runs, but for 16 MB in packets of 1500 bytes, as 8 MB in those have all their
-/// settings and take half as long. `make test THOROUGH=1` has all.
+/// Every second one of the recorded runs, without those of 16 MB in packets of 1500 bytes: 8 MB in
+/// these have all their settings and take half as long. `make test THOROUGH=1` has all.
 fn usual_runs() -> impl Iterator<Item = Run> {
     let all = std::env::var_os("PROPTEST_CASES").is_some();
-    runs().into_iter().filter(move |run| all || run.settings.mtu > 1500 || run.bytes < 16_000_000)
+    let short = |run: &Run| run.settings.mtu > 1500 || run.bytes < 16_000_000;
+    let usual = move |&(line, ref run): &(usize, Run)| all || (line % 2 == 0 && short(run));
+    runs().into_iter().enumerate().filter(usual).map(|(_, run)| run)
 }
 
 /// Ours by theirs, less 1.
