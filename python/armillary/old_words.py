@@ -23,6 +23,8 @@ the new value. `None` drops the word."""
 
 NEXT = "0.3"
 """Release without the old words of this one."""
+SAID = "ARMILLARY_OLD_WORDS_SAID"
+"""Environment variable: the process that started this one has printed its warnings of old words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,15 @@ def test_a_closed_pipe_ends_the_run_silently(
     assert (run.returncode, said) == (141, "")
 
 
+def test_old_words_are_warnings_once_and_in_the_result(trains: Trains) -> None:
+    options = ["train", "dlrm-small", "--nproc", "2", "--samples", "1024", "--json", "-"]
+    found = trains.copies.run(options, trains.folder, os.environ)
+    said = "--nproc is now called --ranks"
+    assert found.stderr.count(said) == 1, found.stderr
+    [warning] = json.loads(found.stdout)["warnings"]
+    assert warning.startswith(said)
+
+
 def test_an_empty_folder_for_logs_is_refused(trains: Trains) -> None:
     assert "in: --log-dir" in trains.failed(*SMALL, "--log-dir", "")
 

@@ -17,7 +17,7 @@ from time import monotonic
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from .. import _core, files
+from .. import _core, files, old_words
 from ..errors import (
     ArmillaryError,
     InputError,
@@ -302,9 +302,10 @@ _of_words: list[str] = []
 
 
 def warn_of_words(warnings: Sequence[str]) -> None:
-    """Warnings of old words among the arguments: a line each, and a part of the JSON output."""
+    """Warnings of old words among the arguments: a line each, and a part of the JSON output. A rank
+    of a run prints none, because the process that started it has."""
     _of_words[:] = warnings
-    for warning in warnings:
+    for warning in () if old_words.SAID in os.environ else warnings:
         log(f"warning: {warning}")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from armillary import __version__, old_words
+from armillary import __version__
 from armillary.cli import completion, output
 from armillary.cli.options import Json
 from armillary.cli.verb_options import takes
@@ -65,7 +65,7 @@ def bench(model: Model = None, *, each: BenchOptions) -> None:
             cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
             launch.spawn(
                 each.ranks,
-                old_words.arguments(sys.argv[1:])[0],
+                sys.argv[1:],
                 each.threads or max(1, cores // each.ranks),
             )
             return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from armillary import __version__, old_words
+from armillary import __version__
 from armillary.cli import completion, output
 from armillary.cli.options import Json
 from armillary.cli.verb_options import takes
@@ -117,7 +117,7 @@ def _start(each: TrainOptions) -> None:
 
     launch.spawn(
         each.ranks,
-        old_words.arguments(sys.argv[1:])[0],
+        sys.argv[1:],
         each.threads or max(1, _cores() // each.ranks),
         restarts=each.restarts,
         saves=each.checkpoint is not None,

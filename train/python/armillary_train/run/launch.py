@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from armillary import old_words
 from armillary.errors import (
     ArmillaryError,
     InputError,
@@ -120,6 +121,7 @@ def _run(count: int, arguments: Sequence[str], threads: int, *, saves: bool) -> 
             **_loopback_only(),
             "OMP_NUM_THREADS": str(threads),
             "POLARS_MAX_THREADS": str(threads),
+            old_words.SAID: "1",
             _FAULTS: folder,
         }
         processes: list[subprocess.Popen[bytes]] = []
