@@ -37,7 +37,7 @@ def takes_models(
     own = inspect.signature(verb, eval_str=True)
     extra = {
         name: parameter
-        for name, parameter in _parameters(_only_of(own, words)).items()
+        for name, parameter in _parameters(_foreign(own, words)).items()
         if name not in own.parameters
         and (words is None or flag(name) in words or flag(f"no_{name}") in words)
     }
@@ -54,28 +54,38 @@ def takes_models(
     return called
 
 
-def _only_of(own: inspect.Signature, words: Collection[str] | None) -> bool:
-    """Whether `words` have no option but those of the verb itself: the families' are not needed."""
+def _foreign(own: inspect.Signature, words: Collection[str] | None) -> frozenset[str] | None:
+    """The options among `words` that the verb does not have itself; `None` for any."""
+    if words is None:
+        return None
     its = {"--help", *(flag(name) for name in own.parameters)}
-    return words is not None and its.issuperset(word for word in words if word.startswith("--"))
+    return frozenset(word for word in words if word.startswith("--") and word not in its)
 
 
 @functools.cache
-def _parameters(none: bool) -> dict[str, inspect.Parameter]:
-    """The options of all families, as typer reads them from a signature; or `none`."""
+def _parameters(wanted: frozenset[str] | None) -> dict[str, inspect.Parameter]:
+    """The options of families as typer reads them from a signature: of one family after the other,
+    until all that is `wanted` is found."""
     found: dict[str, inspect.Parameter] = {}
-    if none:
+    if wanted is not None and not wanted:
         return found
     from ..model.files import FAMILIES
     from ..workload import families
     from . import parsing
 
     for family in (*FAMILIES, "captured"):
+        if wanted is not None and all(_is_among(word, found) for word in wanted):
+            break
         for name, option in families.options(family).items():
             found.setdefault(name, _parameter(name, parsing.kind(option.annotation)[0]))
         for name, word in old_words.of("model", family).items():
             found.setdefault(name, _parameter(name, bool if word.is_flag else str))
     return found
+
+
+def _is_among(word: str, options: Collection[str]) -> bool:
+    """Whether an option of the command line is one of `options`, or the opposite of one."""
+    return any(word in (flag(name), flag(f"no_{name}")) for name in options)
 
 
 def _parameter(name: str, kind: type) -> inspect.Parameter:

@@ -88,13 +88,12 @@ def build(model: str | os.PathLike[str] | Model, **chosen: object) -> Workload:
     Reports say how to repeat the run, unless a model or a sharding plan was made in memory.
     Raises `InputError` listing every problem.
     """
-    from ..model.sharding_plan import ShardingPlan
-
     found, current, old = _known(model, chosen)
     old_words.warn(old)
     found = dataclasses.replace(found, notes=(*found.notes, *old)) if old else found
     made = builder(found.family)(found, **current)
-    in_memory = any(isinstance(each, ShardingPlan) for each in current.values())
+    plan = current.get("plan")
+    in_memory = plan is not None and not isinstance(plan, (str, os.PathLike))
     return (
         made if isinstance(model, Model) or in_memory else made.made_of(os.fspath(model), current)
     )
