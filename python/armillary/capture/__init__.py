@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .parameter_counts import Parameters
     from .result import Capture
+    from .treated import Treat
 
 __all__ = ["capture", "parameters"]
 
@@ -38,6 +39,7 @@ def capture(
     name: str = "",
     tp_plan: Mapping[str, str] | None = None,
     ep_plan: Mapping[str, str] | None = None,
+    treat: Treat = (),
 ) -> Capture:
     """One training step of `model`, recorded without data on one device.
 
@@ -45,6 +47,7 @@ def capture(
     not used), or a Hugging Face `config.json`, whose class of `transformers` gets `batch` samples
     of `sequence` tokens. `loss` makes one number of a module's result; without it the backward pass
     begins at the result's `loss`, or at all results. Modules of a list that are alike are run once.
+    `treat` names stands for classes of modules that cannot be captured: {"Router": "linear"}.
 
     `tp_plan` says how tensor parallelism divides a module's parameters, `{"layers.*.q_proj":
     "colwise"}`, and `ep_plan` which of them hold experts, `{"layers.*.experts.*": "experts"}`
@@ -62,14 +65,14 @@ def capture(
             said = "a module needs its inputs"
             raise InputError([Problem("", "inputs", said, "tensors by name or in order")])
         rules = plans.given([each for each, _ in model.named_parameters()], tp_plan, ep_plan)
-        found = run.record(model, inputs, loss, name or type(model).__name__)
+        found = run.record(model, inputs, loss, name or type(model).__name__, treat=treat)
         return replace(found, rules=rules)
     for option, plan in (("tp_plan", tp_plan), ("ep_plan", ep_plan)):
         if plan is not None:
             said = "given with a configuration, whose plan comes from transformers"
             raise InputError([Problem("", option, said, "a module")])
     values, file = _read(model)
-    return of_configuration(values, file, batch, sequence, loss=loss, name=name)
+    return of_configuration(values, file, batch, sequence, loss=loss, name=name, treat=treat)
 
 
 def of_configuration(
@@ -80,6 +83,7 @@ def of_configuration(
     *,
     loss: Callable[[Any], torch.Tensor] | None = None,
     name: str = "",
+    treat: Treat = (),
 ) -> Capture:
     """One training step of a Hugging Face configuration that was read from `file`; see `capture`.
     Raises `InputError`."""
@@ -92,7 +96,7 @@ def of_configuration(
     module = hugging_face.build(values, file)
     given, usual = hugging_face.inputs(module, batch, sequence, file)
     part = hugging_face.text_part(module)
-    found = run.record(module, given, loss or usual, name or file, part)
+    found = run.record(module, given, loss or usual, name or file, part, treat)
     return replace(found, rules=plans.of_transformers(module))
 
 

@@ -23,12 +23,12 @@ Not here: where calls of the reference code are caught (`catching.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
 
-from .records import Kind
+from .records import Kind, Product
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class FusedKernel:
     kept: tuple[tuple[tuple[int, ...], torch.dtype], ...] = ()
     """Tensors that it keeps for the backward pass next to its inputs."""
     keeps_result: bool = False
+    product: Product | None = None
+    """The matrix product that it is, if it is one; its gradients are of the same size."""
     order: tuple[int, ...] = ()
     """Dimensions of its results as they lie in memory; in their own order when not given."""
 
@@ -85,6 +87,7 @@ class Log(Protocol):
         flops: int,
         reads: Sequence[torch.Tensor],
         writes: Sequence[torch.Tensor],
+        product: Product | None = None,
     ) -> None:
         """Adds one operation."""
 
@@ -102,7 +105,8 @@ class _Stand(torch.autograd.Function):
             for shape, dtype in kernel.outputs
         ]
         kept = [like.new_empty(shape, dtype=dtype) for shape, dtype in kernel.kept]
-        log.add(kernel.name, kernel.kind, kernel.flops, tensors, [*made, *kept])
+        writes = [*made, *kept]
+        log.add(kernel.name, kernel.kind, kernel.flops, tensors, writes, kernel.product)
         ctx.kernel, ctx.log, ctx.inputs = kernel, log, len(tensors)
         ctx.save_for_backward(*tensors, *kept, *(made if kernel.keeps_result else ()))
         return tuple(made)
@@ -119,9 +123,10 @@ class _Stand(torch.autograd.Function):
         kernel: FusedKernel = ctx.kernel
         given = [gradient for gradient in gradients if gradient is not None]
         written = [tensor for tensor in made if tensor is not None]
-        ctx.log.add(
-            f"{kernel.name}.backward", kernel.kind, kernel.flops_backward, [*saved, *given], written
-        )
+        name, flops, product = f"{kernel.name}.backward", kernel.flops_backward, kernel.product
+        if product:
+            product = replace(product, batch=product.batch * flops // kernel.flops)
+        ctx.log.add(name, kernel.kind, flops, [*saved, *given], written, product)
         return (None, None, *made)
 
 

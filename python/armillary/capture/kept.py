@@ -25,12 +25,17 @@ _LARGEST = 2**26
 
 
 def capture(
-    values: Mapping[str, Any], batch: int, sequence: int, make: Callable[[], Capture]
+    values: Mapping[str, Any],
+    batch: int,
+    sequence: int,
+    make: Callable[[], Capture],
+    treat: str = "",
 ) -> Capture:
-    """The capture of a configuration: as kept, or made now and kept."""
+    """The capture of a configuration: as kept, or made now and kept. `treat` names stands for
+    classes (`treated.py`)."""
     import msgspec
 
-    path = _folder() / f"{_digest(values, batch, sequence)}.json"
+    path = _folder() / f"{_digest(values, batch, sequence, treat)}.json"
     with contextlib.suppress(OSError, ValueError):
         checksum, _, content = documents.content(path, _LARGEST).partition(b"\n")
         if checksum.decode("ascii") == hashlib.sha256(content).hexdigest():
@@ -51,9 +56,9 @@ def _folder() -> Path:
     return files.cache_directory() / "captures"
 
 
-def _digest(values: Mapping[str, Any], batch: int, sequence: int) -> str:
+def _digest(values: Mapping[str, Any], batch: int, sequence: int, treat: str) -> str:
     """A digest of all that decides about a capture."""
-    found = hashlib.sha256(json.dumps([values, batch, sequence], sort_keys=True).encode())
+    found = hashlib.sha256(json.dumps([values, batch, sequence, treat], sort_keys=True).encode())
     for package in ("torch", "transformers"):
         with contextlib.suppress(PackageNotFoundError):
             found.update(f"{package} {version(package)}\n".encode())

@@ -24,6 +24,7 @@ from torch.nn.modules import module as hooks
 from torch.utils import _pytree as trees
 
 from ..errors import InputError, Problem
+from . import treated as stands
 from .catching import catching
 from .parameter_counts import Parameters
 from .recorder import Recorder
@@ -31,6 +32,7 @@ from .records import Block, Operation, SavedTensor
 from .repeated import Repeats
 from .result import Capture
 from .tensors import Memories
+from .treated import Treat
 
 Inputs = Mapping[str, Any] | Sequence[Any] | torch.Tensor
 """Inputs of a module: by name, in order, or a single tensor. Their values are not used."""
@@ -42,9 +44,10 @@ def record(
     loss: Callable[[Any], torch.Tensor | None] | None,
     name: str,
     part: str = "",
+    treat: Treat = (),
 ) -> Capture:
-    """Captures one training step of `module`, or of the `part` of it that takes the inputs. Raises
-    `InputError` where it stops."""
+    """Captures one training step of `module`, or of the `part` of it that takes the inputs, with
+    the stands that `treat` names. Raises `InputError` where it stops."""
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     copied = copy.deepcopy(module, _without_data(fake, module))
     args, kwargs = _faked(fake, inputs)
@@ -55,6 +58,7 @@ def record(
         memories.name(buffer, path)
     parameters = Parameters.of(copied)
     recorder, repeats = Recorder(memories), Repeats(copied, memories)
+    stands.treat(copied, treat, recorder, name)
     try:
         _step(fake, recorder, repeats, copied, part, args, kwargs, loss)
     except InputError:
@@ -151,7 +155,11 @@ def _stopped(error: Exception, path: str, module: torch.nn.Module, name: str) ->
     if isinstance(error, DataDependentOutputException | DynamicOutputShapeException):
         lines = [f"{error.func} asks for the values of a tensor, which has none"]
     said = f"the capture stopped in {path or 'the module'}{kind}{at}: {lines[0]}"
-    return Problem(name, path, said, "inputs that fit, or code that does not branch on data")
+    help_ = "inputs that fit, or code that does not branch on data"
+    if inner is not None and path:
+        called = type(inner).__name__
+        help_ += f"; or a stand for the class: --treat {called}=RULE, with {stands.RULES}"
+    return Problem(name, path, said, help_)
 
 
 def _capture(

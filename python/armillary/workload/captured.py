@@ -67,6 +67,9 @@ class Options:
     """Samples of a micro-batch of a configuration. Default: 1. A capture has its own."""
     seq: Count | None = None
     """Tokens of a sample of a configuration. Default: 4096. A capture has its own."""
+    treat: ModuleNames | None = None
+    """Stands for classes of modules of a configuration that cannot be captured, CLASS=RULE, such as
+    Router=linear: `skip`, `linear`, `linear:WIDTH` or `experts:COUNT`. Separated by commas."""
     tp: Count = 1
     """Tensor parallelism: parameters with a rule are divided by `tp`; others are replicated."""
     sp: bool | None = None
@@ -153,6 +156,9 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
 def _found(model: Capture | Model, given: Options) -> Capture:
     """The capture. Raises `InputError` where the options ask for another one."""
     if isinstance(model, Capture):
+        if given.treat:
+            said = "a capture has been made, with or without stands"
+            raise InputError([Problem(model.name, "treat", said, "arm.capture(..., treat=...)")])
         sizes = {"micro_batch": model.samples, "seq": model.tokens // model.samples}
         for name, size in sizes.items():
             if getattr(given, name) not in (None, size):
@@ -162,21 +168,22 @@ def _found(model: Capture | Model, given: Options) -> Capture:
     if model.family != "captured":
         said = f"a model of the family {model.family!r}"
         raise InputError([model.problem("family", said, f"{CAPTURED}{model.file or 'PATH'}")])
-    fields = json.dumps(model.fields)
-    return _recorded(fields, model.file, model.name, given.micro_batch or 1, given.seq or 4096)
+    fields, inputs = json.dumps(model.fields), (given.micro_batch or 1, given.seq or 4096)
+    return _recorded(fields, model.file, model.name, *inputs, str(given.treat or ""))
 
 
 @functools.lru_cache(maxsize=8)
-def _recorded(fields: str, file: str, name: str, batch: int, sequence: int) -> Capture:
+def _recorded(fields: str, file: str, name: str, batch: int, sequence: int, treat: str) -> Capture:
     """The capture of a configuration; sweeps ask for it again and again."""
     from ..capture import of_configuration
     from ..capture.kept import capture
 
     values = json.loads(fields)
-    found = capture(
-        values, batch, sequence, lambda: of_configuration(values, file, batch, sequence, name=name)
-    )
-    return replace(found, name=name)
+
+    def make() -> Capture:
+        return of_configuration(values, file, batch, sequence, name=name, treat=treat)
+
+    return replace(capture(values, batch, sequence, make, treat), name=name)
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,7 @@ def _parallelism(found: Capture, given: Options) -> Parallelism:
         **{
             name: getattr(given, name)
             for name in Options.__dataclass_fields__
-            if name not in ("global_batch", "schedule", "micro_batch", "seq", "sp")
+            if name not in ("global_batch", "schedule", "micro_batch", "seq", "sp", "treat")
         },
         micro_batch=found.samples,
         global_batch=found.samples * given.dp * waves if batch is None else batch,

@@ -121,7 +121,15 @@ class Log:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def add(self, name: str, kind: str, flops: int, reads: object, writes: object) -> None:
+    def add(
+        self,
+        name: str,
+        kind: str,
+        flops: int,
+        reads: object,
+        writes: object,
+        product: object = None,
+    ) -> None:
         self.names.append(name)
 
 
