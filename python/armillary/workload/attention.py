@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..model.weights import local_kv
+from .parallelism import ContextExchange
 from .script import CollectiveStep, Exchange, Gemm, Inner, KernelStep, Script, Step, Wait
 from .setting import Setting
 
@@ -36,6 +37,19 @@ class AttentionSizes(NamedTuple):
     """Outputs, one for each query."""
     shared: int
     """Keys and values."""
+
+
+class Core(NamedTuple):
+    """The attention of one rank, against the keys of the whole sequence."""
+
+    sizes: AttentionSizes
+    ahead: int
+    """Operations forward."""
+    back: int
+    """Operations backward."""
+    cp: int
+    unmasked: bool = False
+    """Every query sees every key."""
 
 
 def core(at: Setting) -> Inner:
@@ -52,14 +66,26 @@ def core(at: Setting) -> Inner:
 
 def _spread(at: Setting) -> tuple[Script, Script]:
     """Forward and backward, with what context parallelism sends."""
-    if at.par.cp > 1 and at.par.cp_comm_type == "p2p":
-        return _ring(at)
-    scripts = _flash(at) if at.par.attention == "flash" else _unfused(at)
-    if at.par.cp == 1:
-        return scripts
-    return (
-        _gathered(at, *scripts) if at.par.cp_comm_type == "all_gather" else _exchanged(at, *scripts)
-    )
+    whole = Core(sizes(at), *_operations(at), at.par.cp)
+    if at.par.attention == "flash":
+        return fused(whole, at.par.cp_comm_type)
+    return _moved(whole, at.par.cp_comm_type, *_unfused(at))
+
+
+def fused(whole: Core, exchange: ContextExchange | None) -> tuple[Script, Script]:
+    """Forward and backward pass of a fused kernel, with what context parallelism sends."""
+    if whole.cp > 1 and exchange == "p2p":
+        return _ring(whole)
+    return _moved(whole, exchange, *_flash(whole, exchange))
+
+
+def _moved(
+    whole: Core, exchange: ContextExchange | None, forward: Script, backward: Script
+) -> tuple[Script, Script]:
+    if whole.cp == 1:
+        return forward, backward
+    move = _gathered if exchange == "all_gather" else _exchanged
+    return move(whole, forward, backward)
 
 
 def sizes(at: Setting) -> AttentionSizes:
@@ -116,25 +142,24 @@ def _operations(at: Setting) -> tuple[int, int]:
 
 
 def _kernels(
-    at: Setting, ahead: int, back: int, others: int, step: str = "", unmasked: bool = False
+    whole: Core, ahead: int, back: int, others: int, step: str = "", unmasked: bool = False
 ) -> tuple[KernelStep, KernelStep]:
     """Forward and backward kernel of `operations` against `others` bytes of keys and values.
 
     Against the keys of other ranks whole blocks are seen or not; only a rank's own are masked in
     part."""
-    size = sizes(at)
-    own = size.queries + size.values
-    kind = "unmasked_attention" if unmasked else "attention"
+    own = whole.sizes.queries + whole.sizes.values
+    kind = "unmasked_attention" if unmasked or whole.unmasked else "attention"
     forward = KernelStep(f"attention.core{step}", kind, ahead, own + others)
     return forward, KernelStep(f"attention.core{step}.grad", kind, back, 3 * own + 2 * others)
 
 
-def _flash(at: Setting) -> tuple[Script, Script]:
+def _flash(whole: Core, exchange: ContextExchange | None) -> tuple[Script, Script]:
     """One kernel forward, one backward."""
-    several = at.par.cp if at.par.cp_comm_type != "a2a" else 1
+    several = whole.cp if exchange != "a2a" else 1
     # With gathered keys, one part in `cp` of the work is partly masked.
     forward, backward = _kernels(
-        at, *_operations(at), sizes(at).shared * several, unmasked=several > 1
+        whole, whole.ahead, whole.back, whole.sizes.shared * several, unmasked=several > 1
     )
     return (forward,), (backward,)
 
@@ -164,19 +189,19 @@ def _unfused(at: Setting) -> tuple[Script, Script]:
     return forward, backward
 
 
-def _gathered(at: Setting, forward: Script, backward: Script) -> tuple[Script, Script]:
+def _gathered(whole: Core, forward: Script, backward: Script) -> tuple[Script, Script]:
     """All keys and values first, their gradients whole afterwards."""
-    share = sizes(at).shared
+    share = whole.sizes.shared
     gathered = CollectiveStep("kv.gather", "all_gather", share, "cp")
     regathered = CollectiveStep("kv.gather_again", "all_gather", share, "cp")
-    reduced = CollectiveStep("kv.reduce_grad", "reduce_scatter", share * at.par.cp, "cp")
+    reduced = CollectiveStep("kv.reduce_grad", "reduce_scatter", share * whole.cp, "cp")
     return (gathered, *forward), (regathered, *backward, reduced)
 
 
-def _exchanged(at: Setting, forward: Script, backward: Script) -> tuple[Script, Script]:
+def _exchanged(whole: Core, forward: Script, backward: Script) -> tuple[Script, Script]:
     """The whole sequence of a `cp`-th of the heads instead of all heads of a piece of it, and
     back."""
-    size = sizes(at)
+    size = whole.sizes
     there, here = size.queries + size.shared, size.values
     return (
         (*_all_to_all("qkv", there), *forward, *_all_to_all("values", here)),
@@ -193,22 +218,31 @@ def _all_to_all(name: str, size: int) -> tuple[Step, ...]:
     return pack, CollectiveStep(f"{name}.exchange", "all_to_all", size, "cp"), unpack
 
 
-def _ring(at: Setting) -> tuple[Script, Script]:
+def _ring(whole: Core) -> tuple[Script, Script]:
     """A step for each rank's keys and values, those for the next one on their way meanwhile."""
-    cp = at.par.cp
-    ahead, back = _operations(at)
+    cp, ahead, back = whole.cp, whole.ahead, whole.back
     kernels = [
         _kernels(
-            at, _part(ahead, i, cp), _part(back, i, cp), sizes(at).shared, f".{i}", unmasked=i > 0
+            whole,
+            _part(ahead, i, cp),
+            _part(back, i, cp),
+            whole.sizes.shared,
+            f".{i}",
+            unmasked=i > 0,
         )
         for i in range(cp)
     ]
     forward: list[Step] = []
     backward: list[Step] = []
     for i, (kernel, gradient) in enumerate(kernels):
-        forward += [*_turn(at, "kv", i), kernel, *_merge(at, i)]
-        backward += [*_turn(at, "kv_again", i), *_follow(at, i), gradient, *_merge_gradients(at, i)]
-    share = sizes(at).shared
+        forward += [*_turn(whole, "kv", i), kernel, *_merge(whole, i)]
+        backward += [
+            *_turn(whole, "kv_again", i),
+            *_follow(whole, i),
+            gradient,
+            *_merge_gradients(whole, i),
+        ]
+    share = whole.sizes.shared
     home = Exchange(f"kv_grad.{cp - 1}", share)
     last = KernelStep("attention.merge.home.grad", "elementwise", 0, 3 * share)
     return tuple(forward), (*backward, home, Wait(home.name), last)
@@ -219,33 +253,35 @@ def _part(whole: int, i: int, cp: int) -> int:
     return whole * (i + 1) // cp - whole * i // cp
 
 
-def _turn(at: Setting, name: str, i: int) -> list[Step]:
+def _turn(whole: Core, name: str, i: int) -> list[Step]:
     """Wait before step `i`: its keys and values are there, and set out for the next rank."""
     arrived = [Wait(f"{name}.{i}")] if i else []
     return [
         *arrived,
-        *([Exchange(f"{name}.{i + 1}", sizes(at).shared)] if i < at.par.cp - 1 else []),
+        *([Exchange(f"{name}.{i + 1}", whole.sizes.shared)] if i < whole.cp - 1 else []),
     ]
 
 
-def _follow(at: Setting, i: int) -> list[Step]:
+def _follow(whole: Core, i: int) -> list[Step]:
     """Wait before step `i`: gradients of the keys and values of the step before set out after
     them."""
-    return [Exchange(f"kv_grad.{i - 1}", sizes(at).shared)] if i > 1 else []
+    return [Exchange(f"kv_grad.{i - 1}", whole.sizes.shared)] if i > 1 else []
 
 
-def _merge(at: Setting, i: int) -> list[Step]:
+def _merge(whole: Core, i: int) -> list[Step]:
     """After a step but the first: its result, weighted by its sums, is added to what was there;
     read, read, written."""
-    return [KernelStep(f"attention.merge.{i}", "elementwise", 0, 3 * sizes(at).values)] if i else []
+    return (
+        [KernelStep(f"attention.merge.{i}", "elementwise", 0, 3 * whole.sizes.values)] if i else []
+    )
 
 
-def _merge_gradients(at: Setting, i: int) -> list[Step]:
+def _merge_gradients(whole: Core, i: int) -> list[Step]:
     """After a step but the first: its gradients are added to those of queries before it, and to
     those of keys and values that other ranks sent. A rank's own for its own wait at home."""
     if not i:
         return []
-    size = sizes(at)
+    size = whole.sizes
     arrived = [Wait(f"kv_grad.{i - 1}")] if i > 1 else []
     added = size.queries + (size.shared if i > 1 else 0)
     return [*arrived, KernelStep(f"attention.merge.{i}.grad", "elementwise", 0, 3 * added)]

@@ -33,8 +33,7 @@ from ..model.weights import Tensors, Weights
 from ..option_fields import takes_options
 from ..units import counted
 from .captured_kernels import script_again, scripts
-from .captured_marks import Fit
-from .captured_parallel import LocalBlock, divide
+from .captured_parallel import Division, LocalBlock, divide
 from .captured_recompute import by_names, recomputation
 from .checks import Fault, expert_faults, layout_faults, nearest, token_faults
 from .memory import gathered, states
@@ -42,7 +41,9 @@ from .mesh import spread, stage_programs
 from .parallelism import (
     BucketSize,
     Capacity,
+    ContextExchange,
     Imbalance,
+    LayersPerStage,
     ModuleNames,
     Moments,
     Parallelism,
@@ -50,9 +51,10 @@ from .parallelism import (
     ZeroStage,
 )
 from .parallelism_reader import in_range
-from .placement import Layout, split
+from .placement import Layout, read_layout, split
 from .plan import Chunk, StagePlan, Unit, placement
 from .schedule import Pass, bubble_share, held
+from .stage import rings
 from .summary import Memory, RankClass, Summary
 from .workload import Workload
 
@@ -75,6 +77,11 @@ class Options:
     sp: bool | None = None
     """Sequence parallelism: what tensor parallelism does not divide is divided by tokens. Default:
     on with experts and tp, else off."""
+    cp: Count = 1
+    """Context parallelism: the sequence is divided by `cp`."""
+    cp_comm_type: ContextExchange | None = None
+    """How its ranks see all keys and values: `p2p`, in a ring during attention; `all_gather`,
+    before it; `a2a`, which exchanges heads for tokens. Default: p2p."""
     dp: Count = 1
     """Data parallelism: replicas of the model, the expert-parallel ones included."""
     ep: Count = 1
@@ -88,7 +95,7 @@ class Options:
     pp: Count = 1
     """Pipeline stages."""
     ranks: Count | None = None
-    """The number of ranks, to be checked against tp x dp x pp."""
+    """The number of ranks, to be checked against tp x cp x dp x pp."""
     global_batch: Count | None = None
     """Samples of a step. Default: one micro-batch for each replica; with a pipeline, four for each
     of its stages. A micro-batch is what was captured."""
@@ -96,11 +103,15 @@ class Options:
     """The order of micro-batches; 1f1b with several virtual stages is interleaved."""
     virtual_stages: Count = 1
     """Model chunks of a stage."""
+    layers_per_stage: LayersPerStage | None = None
+    """Layers of each part of the pipeline in model order, pp x virtual_stages numbers such as
+    4*15,1. Default: equal numbers."""
     zero: ZeroStage = 0
-    """ZeRO: what is divided by dp. 1: optimizer state; 2: also gradients; 3: also parameters
+    """ZeRO: what is divided by dp x cp. 1: optimizer state; 2: also gradients; 3: also parameters
     (FSDP)."""
     zero_group: Count | None = None
-    """Neighbouring ranks that share out a shard; other groups replicate it. Default: all of dp."""
+    """Neighbouring ranks that share out a shard; other groups replicate it. Default: all of dp x
+    cp."""
     recompute: Literal["none", "ops", "full"] = "none"
     """Recomputation before a layer's backward pass: `none`; `full` (the layer); or `ops`: all but
     results of attention and of every other matrix product, as torchtitan does."""
@@ -131,7 +142,8 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
     """One training step of a captured model: `captured(arm.capture(module, inputs), dp=8)`, or
     `captured("capture:config.json", dp=8)` of a Hugging Face configuration.
 
-    The options are the fields of `Options`. There are tp x dp x pp ranks, tp fastest. Raises
+    The options are the fields of `Options`. There are tp x cp x dp x pp ranks, tp
+    fastest. Raises
     `InputError` listing every problem."""
     named = model if isinstance(model, Capture) else load_model(model)
     given = in_range(Options, named.name, options)
@@ -140,6 +152,7 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
     plan = CapturedPlan(_Setting(by_names(found, sorted(par.modules)), par))
     programs, memories = stage_programs(plan)
     warnings = _warnings(plan)
+    around = len(rings(plan.at.par))
     classes = tuple(
         RankClass(
             f"stage {stage}",
@@ -148,7 +161,7 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
             each.volumes,
             memory,
         )
-        for stage, each, memory in zip(plan.place.stages, programs, memories, strict=True)
+        for stage, each, memory in zip(plan.place.stages, programs[::around], memories, strict=True)
     )
     return spread(found.name, plan.at.par, programs, _summary(plan, classes, warnings), warnings)
 
@@ -209,21 +222,22 @@ class _Setting:
         return True
 
 
+_OWN = ("global_batch", "schedule", "micro_batch", "seq", "sp", "cp_comm_type", "treat")
+"""Options that are not those of any model as they are."""
+
+
 def _parallelism(found: Capture, given: Options) -> Parallelism:
     """The options as those of any model. Raises `InputError`."""
     waves = 1 if given.pp == 1 else 4 * given.pp
     batch = given.global_batch
     par = Parallelism(
-        **{
-            name: getattr(given, name)
-            for name in Options.__dataclass_fields__
-            if name not in ("global_batch", "schedule", "micro_batch", "seq", "sp", "treat")
-        },
+        **{name: getattr(given, name) for name in Options.__dataclass_fields__ if name not in _OWN},
         micro_batch=found.samples,
         global_batch=found.samples * given.dp * waves if batch is None else batch,
         seq=max(found.tokens // found.samples, 1),
         schedule="interleaved" if given.virtual_stages > 1 else given.schedule,
         precision=_precision(found),
+        cp_comm_type=given.cp_comm_type or ("p2p" if given.cp > 1 else None),
         sp=bool(found.rules.experts) and given.tp > 1 if given.sp is None else given.sp,
     )
     if given.pp > 1 and not found.order:
@@ -255,21 +269,30 @@ class _Shape:
 def _token_faults(found: Capture, par: Parallelism) -> list[Fault]:
     if found.tokens:
         return token_faults(par)
-    used = par.sp and par.tp > 1
-    return [("sp", "on, but no tokens were captured", "off")] if used else []
+    used = [("sp", par.sp and par.tp > 1, "off"), ("cp", par.cp > 1, "1")]
+    return [(key, "on, but no tokens were captured", way) for key, on, way in used if on]
 
 
-def _check_degree(found: Capture, par: Parallelism, fits: Sequence[Fit]) -> None:
-    """Raises `ImpossibleError` where tensor parallelism does not divide what it cuts."""
+def _degree_faults(par: Parallelism, local: Division) -> Iterator[Fault]:
+    """Where tensor and context parallelism do not divide what they cut."""
 
     def all_fit(tp: int) -> bool:
-        return all(fit.divides(tp) for fit in fits)
+        return all(fit.divides(tp) for fit in local.fits)
 
-    most = max((fit.parts for fit in fits), default=1)
+    most = max((fit.parts for fit in local.fits), default=1)
     if not all_fit(par.tp):
-        fit = next(fit for fit in fits if not fit.divides(par.tp))
+        fit = next(fit for fit in local.fits if not fit.divides(par.tp))
         said = f"{fit.root} has {fit.parts} parts, which {par.tp} does not divide"
-        raise ImpossibleError([Problem(found.name, "tp", said, nearest(par.tp, most, all_fit))])
+        yield "tp", said, nearest(par.tp, most, all_fit)
+    if par.cp == 1:
+        return
+    for kernel, module in local.mixed.items():
+        said = f"{module} has {kernel} between tokens of a sequence, which only attention divides"
+        yield "cp", said, "1, or scaled_dot_product_attention where it is attention"
+    odd = sorted(heads for heads in local.heads if heads % par.cp)
+    if par.cp_comm_type == "a2a" and odd:
+        said = f"a2a, but {odd[0]} heads of a rank are not divisible by cp {par.cp}"
+        yield "cp_comm_type", said, "p2p, all_gather"
 
 
 def _precision(found: Capture) -> Width:
@@ -293,14 +316,16 @@ class CapturedPlan(StagePlan):
         found = at.found
         self.at = at
         self.local = divide(found, at.par)
-        _check_degree(found, at.par, self.local.fits)
+        if faults := list(_degree_faults(at.par, self.local)):
+            raise ImpossibleError([Problem(found.name, *fault) for fault in faults])
         self._early = {each.parameter for each in _reads(found.before)} - {""}
         self._late = {each.parameter for each in _reads(found.after)} - {""}
         self._blocks = [self._unit(at, each, each.block.modules[0]) for each in self.local.blocks]
         self._ends = self._end_units(at)
         parts = placement(at).parts
-        counts = split(len(found.order), parts)
-        super().__init__(at, Layout(tuple(counts), (0,) * parts))
+        count, asked = len(found.order), at.par.layers_per_stage
+        layout = Layout(tuple(split(count, parts)), (0,) * parts)
+        super().__init__(at, read_layout(str(asked), count, parts, 0) if asked else layout)
 
     def _unit(self, at: _Setting, local: LocalBlock, path: str) -> tuple[Unit, int]:
         """A repeated module, and the bytes that its passes hold next to what autograd keeps."""
@@ -312,8 +337,8 @@ class CapturedPlan(StagePlan):
         again = recomputation(local.block, at.par)
         unit = Unit(
             path,
-            scripts(local, path, at.par.kernels == "eager"),
-            script_again(local, again, path, at.par.kernels == "eager"),
+            scripts(local, path, at.par),
+            script_again(local, again, path, at.par),
             *self._held(tensors),
             again.kept,
             at.par.bytes.weight,
@@ -357,12 +382,11 @@ class CapturedPlan(StagePlan):
         early = [each for each in rest if each.name in self._early or each.name not in self._late]
 
         def unit(name: str, local: LocalBlock, parameters: list[Parameter]) -> tuple[Unit, int]:
-            eager = at.par.kernels == "eager"
             again = recomputation(local.block, at.par, repeats=False)
             made = Unit(
                 name,
-                scripts(local, "", eager),
-                script_again(local, again, "", eager),
+                scripts(local, "", at.par),
+                script_again(local, again, "", at.par),
                 *self._held(parameters),
                 again.kept,
                 at.par.bytes.weight,

@@ -27,6 +27,8 @@ _ALONG = {
     "topk",
 }
 """Operators that need all places of the last dimension."""
+_MIXES = ("attention", "scan", "convolution")
+"""Kinds of operations between tokens."""
 _WITH_BIAS = {"addmm", "baddbmm"}
 _TARGET = "nll_loss_forward"
 _LOSS_BYTES = 12
@@ -40,6 +42,10 @@ class Flow(Marks):
         super().__init__(rules, par, degrees)
         self.replicated: set[str] = set()
         """Parameters of products without a rule."""
+        self.heads: set[int] = set()
+        """Heads of attention on a rank."""
+        self.mixed: dict[str, str] = {}
+        """Operations other than attention between tokens, with their modules."""
         self._known: set[int] = set()
         self._empty: set[int] = set()
         """Memories that the operation at work writes for the first time, and is said to read."""
@@ -48,6 +54,8 @@ class Flow(Marks):
         self._makers: dict[int, Operation] = {}
         """The operation that wrote each memory first."""
         self._local_experts = 1
+        self._inputs: dict[str, Buffer] = {}
+        """The input of each module with a matrix that is divided by columns."""
         self._held: list[Operation] = []
         """Gradients of parameters that are computed while the next collective runs."""
         self._waits: list[Wait] = []
@@ -136,19 +144,34 @@ class Flow(Marks):
         elif weight is not None and self.par.tp > 1:
             self.replicated.add(weight.parameter)
         region = rule is not None or any(self.divided(x) is not None for x in (a, b))
+        mixes = not (weight or gradient) and self.covers(each)
+        if mixes:
+            region = self._mixes(each, region)
         later = region and gradient and self._columns(each)
         if region:
             for x in (a, b):
                 self._gather(each, x, later)
+        if rule not in (None, "rowwise"):
+            self._enters(each, a if weight is b else b)
         for x in arrived:
             self._sort(each, x)
         sent = grouped and any(x.memory in self.sent or x.parameter in self.experts for x in (a, b))
         cut = self._cut(each, (a, b), letters)
         self._made(each, cut, letters[2], gradient, sent)
+        if mixes:
+            self.tokens.discard(each.writes[0].memory)
         along = "k" if gradient else "n" if weight is a else "m"
         (self._held if later else self._out).append(self._sized(each, cut, along, region, sent))
         if rule == "gathered" and not each.backward:
             self._whole(each, each.writes[0])
+
+    def _enters(self, each: Operation, x: Buffer) -> None:
+        """Notes the input of a matrix that is divided by columns. The backward pass gathers it
+        again while the gradient of the input is computed."""
+        if not each.backward:
+            self._inputs[each.module] = x
+        elif each.module in self._inputs:
+            self._gather(each, self._inputs[each.module], True)
 
     def _columns(self, each: Operation) -> bool:
         """Whether the matrix of the module at work is divided by its outputs."""
@@ -213,7 +236,9 @@ class Flow(Marks):
         divided = [(x, at) for x in reads if (at := self.divided(x)) is not None]
         for x, at in divided:
             self.note(each, x, at)
-        if divided:
+        mixes = each.kind in _MIXES and any(x.memory in self.tokens for x in reads)
+        region = self._mixes(each, bool(divided)) if mixes else bool(divided)
+        if region:
             for x in reads:
                 self._gather(each, x, False)
         if divided and each.name == _TARGET:
@@ -223,7 +248,23 @@ class Flow(Marks):
                 self.leave(write)
         else:
             self._carry(each, reads, divided)
-        self._add(each, region=bool(divided))
+        if region and not divided:
+            for write in each.writes:
+                self.tokens.discard(write.memory)
+        self._add(each, region)
+
+    def _mixes(self, each: Operation, divided: bool) -> bool:
+        """Notes an operation between tokens, which needs all tokens of sequence parallelism.
+        Context parallelism knows how attention gets them. Whether all tokens are there."""
+        if each.kind == "attention":
+            if not each.backward:
+                for x in each.reads[:2]:
+                    at, span = self.divided(x), self.spans.get(x.memory)
+                    degree = span.degree if span is not None and at is not None else 1
+                    self.heads.add(x.shape[-3] // degree)
+        elif not (self.par.tp == 1 and self.par.cp == 1):
+            self.mixed.setdefault(each.name, each.module)
+        return divided or self.sp > 1
 
     def _carry(
         self, each: Operation, reads: Sequence[Buffer], divided: Sequence[tuple[Buffer, int]]

@@ -14,30 +14,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..capture.records import Operation
+from .captured_attention import exchanged
 from .captured_parallel import LocalBlock
 from .captured_recompute import Again
+from .parallelism import Parallelism
 from .script import Gemm, KernelStep, Script, Scripts, Step
 
 _WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "float8_e4m3fn": 1}
 
 
-def scripts(local: LocalBlock, path: str, eager: bool) -> Scripts:
+def scripts(local: LocalBlock, path: str, par: Parallelism) -> Scripts:
     """Forward and backward pass of a block."""
     forward, backward = (
         [each for each in local.block.operations if each.backward is which]
         for which in (False, True)
     )
     passes = [
-        tuple(_steps(local, ours, others, path, eager))
+        tuple(_steps(local, ours, others, path, par))
         for ours, others in ((forward, backward), (backward, forward))
     ]
     return Scripts(passes[0], passes[1], (), ())
 
 
-def script_again(local: LocalBlock, again: Again, path: str, eager: bool) -> Script:
+def script_again(local: LocalBlock, again: Again, path: str, par: Parallelism) -> Script:
     """Operations that are computed again. Results that the backward pass reads stay."""
     backward = [each for each in local.block.operations if each.backward]
-    return tuple(_steps(local, again.operations, backward, path, eager))
+    return tuple(_steps(local, again.operations, backward, path, par))
 
 
 def _steps(
@@ -45,7 +47,7 @@ def _steps(
     ours: Sequence[Operation],
     others: Sequence[Operation],
     path: str,
-    eager: bool,
+    par: Parallelism,
 ) -> Iterator[Step]:
     """Kernels of one pass, and what ranks send around them. What only passes over tensors is merged
     up to the next product or collective."""
@@ -55,13 +57,15 @@ def _steps(
     run: list[Operation] = []
     for at, each in enumerate(ours):
         before, after = local.around(each)
-        passes = each.kind in ("elementwise", "gather") and not eager
+        passes = each.kind in ("elementwise", "gather") and par.kernels == "fused"
         if before or not passes:
             yield from _merged(run, at, last, elsewhere, path)
             run = []
         yield from before
         if passes:
             run.append(each)
+        elif each.kind == "attention" and par.cp > 1:
+            yield from exchanged(each, par, f"{_inside(each, path)}.")
         else:
             yield _step(each, path)
         if after:
@@ -128,5 +132,8 @@ def _is_norm(each: Operation) -> bool:
 
 
 def _name(each: Operation, path: str) -> str:
-    inside = each.module.removeprefix(path).strip(".")
-    return f"{inside or 'model'}.{each.name}{'.grad' if each.backward else ''}"
+    return f"{_inside(each, path)}.{each.name}{'.grad' if each.backward else ''}"
+
+
+def _inside(each: Operation, path: str) -> str:
+    return each.module.removeprefix(path).strip(".") or "model"

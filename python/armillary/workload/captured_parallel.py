@@ -30,7 +30,7 @@ al. 2021, GSPMD (arXiv:2105.04663, section 3); PyTorch's `torch.distributed.tens
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..capture.parameter_counts import Parameter
 from ..capture.records import Block, Operation
@@ -67,9 +67,13 @@ class Division:
     fits: tuple[Fit, ...]
     replicated: tuple[str, ...]
     """Parameters of matrix products that tensor parallelism has no rule for."""
-    _spans: Mapping[str, Span] = field(default_factory=dict)
-    _experts: frozenset[str] = frozenset()
-    _ep: int = 1
+    heads: frozenset[int]
+    """Heads of queries, keys and values on a rank."""
+    mixed: Mapping[str, str]
+    """Operations other than attention between tokens of a sequence, and their modules."""
+    _spans: Mapping[str, Span]
+    _experts: frozenset[str]
+    _ep: int
 
     def held(self, parameter: Parameter) -> int:
         """Elements of a parameter that a rank holds."""
@@ -95,7 +99,16 @@ def divide(found: Capture, par: Parallelism) -> Division:
     )
     replicated = tuple(sorted(flow.replicated))
     return Division(
-        before, tuple(blocks), after, fits, replicated, flow.parameters, flow.experts, par.ep
+        before,
+        tuple(blocks),
+        after,
+        fits,
+        replicated,
+        frozenset(flow.heads),
+        flow.mixed,
+        flow.parameters,
+        flow.experts,
+        par.ep,
     )
 
 

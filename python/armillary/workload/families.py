@@ -24,8 +24,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "divides cp x dp.",
     "dlrm": "Iterations of a recommendation model on dp NPUs.",
     "cnn": "Data-parallel iterations of a convolutional network on dp NPUs.",
-    "captured": "One training step of a model captured from PyTorch. Ranks: tp x dp x pp, tp "
-    "fastest.",
+    "captured": "One training step of a model captured from PyTorch. Ranks: tp x cp x dp x pp, "
+    "tp fastest.",
     "layerwise": "Iterations of a list of layers with recorded times. Ranks: inner-dp x mp x dp / "
     "inner-dp.",
 }

@@ -91,6 +91,9 @@ def _modules(raw: object) -> str:
 ModuleNames = Annotated[str | Sequence[str], Made(_modules), _LISTED]
 
 
+LayersPerStage = Annotated[str | Sequence[int], Made(_text), _LISTED]
+
+
 @dataclass(frozen=True, slots=True)
 class Degrees:
     """Degrees of parallelism."""
@@ -151,7 +154,7 @@ class StepOrder(Degrees):
     """A forward pass runs at the same time as the backward pass of another micro-batch, so that the
     kernels of each hide the communication of the other (Megatron's overlap of expert parallelism,
     DualPipe)."""
-    layers_per_stage: Annotated[str | Sequence[int], Made(_text), _LISTED] | None = None
+    layers_per_stage: LayersPerStage | None = None
     """Layers of each part of the pipeline in model order, pp x virtual_stages numbers such as
     4*15,1, or Megatron's layout with embedding, layers, multi-token prediction and loss, such as
     Et*3|(tt|)*29m|L. Default: as `partition` says."""

@@ -1,5 +1,5 @@
-"""Tensor, sequence and expert parallelism of captured models, against the generator of decoders and
-by hand."""
+"""Tensor, sequence, context and expert parallelism of captured models, against the generator of
+decoders and by hand."""
 
 from __future__ import annotations
 
@@ -144,11 +144,35 @@ def test_a_dense_model_is_the_generators(draw: int, llama: Capture, folder: Path
     options: dict[str, Any] = {
         "tp": drawn.choice([2, 4, 8, 16]),
         "sp": drawn.choice([False, True]),
+        "cp": drawn.choice([1, 2, 4]),
+        "cp_comm_type": drawn.choice(["p2p", "all_gather"]),
         "dp": drawn.choice([1, 2, 8]),
         "pp": drawn.choice([1, 2, 4]),
         "zero": drawn.choice([0, 1, 2, 3]),
         "recompute": drawn.choice(["none", "full"]),
     }
+    same(captured(llama, **options), build(folder / "llama.json", seq=TOKENS, **options))
+
+
+def test_heads_are_exchanged_for_tokens(llama: Capture, folder: Path) -> None:
+    options: dict[str, Any] = {"cp": 2, "cp_comm_type": "a2a", "tp": 2, "sp": True}
+    same(captured(llama, **options), build(folder / "llama.json", seq=TOKENS, **options))
+
+
+def test_context_parallel_ranks_share_the_work(llama: Capture, folder: Path) -> None:
+    """Rings and gathers take the time that the generator's take, next to other kernels between
+    products."""
+    times = {}
+    for exchange in ("p2p", "all_gather", "a2a"):
+        options: dict[str, Any] = {"cp": 4, "cp_comm_type": exchange, "dp": 2}
+        made = captured(llama, **options), build(folder / "llama.json", seq=TOKENS, **options)
+        times[exchange] = [arm.simulate(each, "dgx-h100").step_time_ns for each in made]
+    for ours, theirs in times.values():
+        assert ours == pytest.approx(theirs, rel=0.1)
+
+
+def test_layers_may_be_dealt_unevenly(llama: Capture, folder: Path) -> None:
+    options: dict[str, Any] = {"pp": 4, "layers_per_stage": "1,2,2,3", "tp": 2}
     same(captured(llama, **options), build(folder / "llama.json", seq=TOKENS, **options))
 
 
@@ -158,6 +182,7 @@ def test_a_model_with_experts_is_the_generators(draw: int, qwen: Capture, folder
     options: dict[str, Any] = {
         "tp": drawn.choice([1, 1, 2, 8]),
         "ep": drawn.choice([1, 2, 4]),
+        "cp": drawn.choice([1, 1, 2]),
         "dp": drawn.choice([4, 8]),
         "pp": drawn.choice([1, 2]),
         "zero": drawn.choice([0, 1, 2, 3]),
@@ -307,6 +332,11 @@ def test_a_configuration_has_the_plan_of_transformers(folder: Path, llama: Captu
         ({"tp": 2, "ranks": 3}, "3 ranks, but tp 2"),
         ({"imbalance": 2}, "2.0 for a model without experts"),
         ({"tp": 0}, "invalid count: 0"),
+        ({"cp": 3}, "2048 tokens are not divisible by 2 x cp = 6"),
+        ({"cp": 8, "tp": 2, "cp_comm_type": "a2a"}, "2 heads of a rank are not divisible by cp 8"),
+        ({"cp": 2, "cp_comm_type": "bcast"}, "unknown cp_comm_type 'bcast'"),
+        ({"tp": 2, "sp": True, "cp": 512, "ranks": 3}, "3 ranks, but tp 2"),
+        ({"pp": 2, "layers_per_stage": "3,4"}, "adds up to 7 layers"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -340,3 +370,46 @@ def test_inputs_without_tokens_have_no_sequence_to_divide() -> None:
     assert volumes(captured(found, tp=2), "tp") == {"all_reduce": 4 * 8 * 4}
     with pytest.raises(InputError, match="no tokens were captured"):
         captured(found, tp=2, sp=True)
+
+
+class Eager(nn.Module):
+    """Attention of one head, with its scores as a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(100, 32)
+        self.inputs = nn.Linear(32, 96)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        queries, keys, values = self.inputs(self.table(tokens)).chunk(3, dim=-1)
+        mixed: torch.Tensor = torch.softmax(queries @ keys.mT, -1) @ values
+        return mixed
+
+
+def test_what_mixes_tokens_outside_of_attention_has_no_context_parallelism() -> None:
+    tokens = torch.zeros(1, 64, dtype=torch.long)
+    found = arm.capture(Eager(), tokens)
+    with pytest.raises(InputError, match="has bmm between tokens of a sequence"):
+        captured(found, cp=2)
+    # With sequence parallelism each rank has all tokens for it.
+    spread = captured(arm.capture(Eager(), tokens, tp_plan={"table": "vocabulary"}), tp=2, sp=True)
+    alone, shared = classes(captured(found))[0], classes(spread)[0]
+    scores = 6 * 2 * 64 * 64 * 32
+    assert scores < shared.operations < alone.operations
+
+
+def test_scans_have_no_context_parallelism(folder: Path) -> None:
+    config = {
+        "model_type": "mamba2",
+        "vocab_size": 96,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "state_size": 16,
+        "num_heads": 8,
+        "head_dim": 16,
+        "n_groups": 8,
+        "chunk_size": 16,
+    }
+    found = arm.capture(written(folder, config), sequence=64)
+    with pytest.raises(InputError, match="between tokens of a sequence, which only attention"):
+        captured(found, cp=2)

@@ -73,13 +73,14 @@ def test_sweep(armillary: Armillary, cache: str, tmp_path: Path) -> None:
     ("model", "options", "said"),
     [
         ("capture:nowhere.json", [], "there is no such model"),
-        (MAMBA, ["--cp", "2"], "no such option"),
+        (MAMBA, ["--mp", "2"], "no such option"),
+        (MAMBA, ["--cp", "2", "--seq", "256"], "which only attention divides"),
         (MAMBA, ["--seq", "0"], "invalid count: 0"),
         (MAMBA, ["--recompute", "selective"], "recompute"),
         (f"capture:{ROOT / 'models/resnet-50.yml'}", [], "is not a configuration"),
         (MAMBA, ["--seq", "256", "--pp", "7"], "layers are not divisible"),
     ],
-    ids=["missing", "option", "tokens", "choice", "yaml", "layers"],
+    ids=["missing", "option", "scans", "tokens", "choice", "yaml", "layers"],
 )
 def test_refusals(
     armillary: Armillary, cache: str, model: str, options: list[str], said: str

@@ -144,7 +144,7 @@ def test_a_module_goes_to_a_page_in_one_call() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cp": 2}, "unknown option"),
+        ({"mp": 2}, "unknown option"),
         ({"schedule": "zb-h1"}, "unknown schedule 'zb-h1'"),
         ({"recompute": "selective"}, "unknown recompute 'selective'"),
         ({"kernels": "compiled"}, "captured: kernels: unknown kernels 'compiled'"),
