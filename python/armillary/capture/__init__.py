@@ -36,6 +36,8 @@ def capture(
     loss: Callable[[Any], torch.Tensor] | None = None,
     batch: int = 1,
     sequence: int = 4096,
+    images: int = 0,
+    image_size: int = 0,
     name: str = "",
     tp_plan: Mapping[str, str] | None = None,
     ep_plan: Mapping[str, str] | None = None,
@@ -45,7 +47,8 @@ def capture(
 
     `model` is a module with its `inputs` (tensors of any device, by name or in order; values are
     not used), or a Hugging Face `config.json`, whose class of `transformers` gets `batch` samples
-    of `sequence` tokens. `loss` makes one number of a module's result; without it the backward pass
+    of `sequence` tokens, and of `images` next to them, `image_size` pixels high and wide (0: as the
+    configuration says). `loss` makes one number of a module's result; without it the backward pass
     begins at the result's `loss`, or at all results. Modules of a list that are alike are run once.
     `treat` names stands for classes of modules that cannot be captured: {"Router": "linear"}.
 
@@ -72,7 +75,8 @@ def capture(
             said = "given with a configuration, whose plan comes from transformers"
             raise InputError([Problem("", option, said, "a module")])
     values, file = _read(model)
-    return of_configuration(values, file, batch, sequence, loss=loss, name=name, treat=treat)
+    sizes = batch, sequence, images, image_size
+    return of_configuration(values, file, *sizes, loss=loss, name=name, treat=treat)
 
 
 def of_configuration(
@@ -80,6 +84,8 @@ def of_configuration(
     file: str,
     batch: int,
     sequence: int,
+    images: int = 0,
+    image_size: int = 0,
     *,
     loss: Callable[[Any], torch.Tensor] | None = None,
     name: str = "",
@@ -89,13 +95,16 @@ def of_configuration(
     Raises `InputError`."""
     _check_torch()
     from . import hugging_face, plans, run
+    from .inputs import Sizes, of_model
 
-    for key, value in (("batch", batch), ("sequence", sequence)):
-        if not 1 <= value <= _MOST:
-            raise InputError([Problem("", key, f"invalid count: {value}", f"1 to {_MOST:,}")])
+    sizes = Sizes(batch, sequence, images, image_size)
+    for key, least in (("batch", 1), ("sequence", 1), ("images", 0), ("image_size", 0)):
+        value = getattr(sizes, key)
+        if not least <= value <= _MOST:
+            raise InputError([Problem("", key, f"invalid count: {value}", f"{least} to {_MOST:,}")])
     module = hugging_face.build(values, file)
-    given, usual = hugging_face.inputs(module, batch, sequence, file)
-    part = hugging_face.text_part(module)
+    given, usual = of_model(module, sizes, file)
+    part = "" if images else hugging_face.text_part(module)
     found = run.record(module, given, loss or usual, name or file, part, treat)
     return replace(found, rules=plans.of_transformers(module))
 
@@ -111,7 +120,7 @@ def parameters(config: str | os.PathLike[str]) -> Parameters:
 
 
 _MOST = 2**24
-"""Samples, or tokens of a sample."""
+"""Samples, or tokens, images or pixels of a sample."""
 
 
 def _check_torch() -> None:

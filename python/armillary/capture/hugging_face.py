@@ -9,18 +9,15 @@ import copy
 import difflib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.nn import functional
 
 from ..errors import InputError, Problem
 from ..model.huggingface_names import SAME
 from . import catching
-
-WAY_OUT = "capture the module in Python (armillary.capture)"
-"""Advice where a configuration cannot be read as a model of transformers."""
+from .inputs import WAY_OUT
 
 _PARTS = ("text_config", "llm_config", "vision_config", "audio_config")
 
@@ -67,44 +64,11 @@ def _built(model: Any, config: Any) -> Any:
                 raise
 
 
-def inputs(
-    model: torch.nn.Module, batch: int, sequence: int, file: str
-) -> tuple[dict[str, Any], Callable[[Any], torch.Tensor | None] | None]:
-    """Inputs of a model of `transformers` without data, and its loss: cross entropy over the
-    vocabulary where it predicts tokens, else all that it gives. Raises `InputError` where it takes
-    neither tokens nor images."""
-    config: Any = model.config
-    main = getattr(model, "main_input_name", "input_ids")
-    tokens = torch.zeros((batch, sequence), dtype=torch.long, device="meta")
-    if main == "input_ids":
-        given: dict[str, Any] = {"input_ids": tokens}
-        if getattr(config, "is_encoder_decoder", False):
-            given["decoder_input_ids"] = tokens
-        if getattr(config.get_text_config(), "use_cache", None) is not None:
-            given["use_cache"] = False
-        return given, lambda result: _cross_entropy(result, tokens)
-    size = getattr(config, "image_size", None)
-    if main == "pixel_values" and size:
-        height, width = (size, size) if isinstance(size, int) else size
-        shape = (batch, getattr(config, "num_channels", 3), height, width)
-        return {main: torch.empty(shape, dtype=torch.bfloat16, device="meta")}, None
-    said = f"{type(model).__name__} takes {main}, whose shape its configuration does not say"
-    raise InputError([Problem(file, "", said, f"{WAY_OUT} with its inputs")])
-
-
 def text_part(model: torch.nn.Module) -> str:
     """The module inside of a model that predicts tokens by itself, next to its towers; empty where
     only the whole model does."""
     inner = getattr(model, "language_model", None)
     return "language_model" if type(inner).__name__.endswith("ForCausalLM") else ""
-
-
-def _cross_entropy(result: Any, tokens: torch.Tensor) -> torch.Tensor | None:
-    """In 32 bits, as the models of `transformers` compute it. None where it predicts no tokens."""
-    if "logits" not in result or result["logits"].shape[:-1] != tokens.shape:
-        return None
-    logits = result["logits"].float()
-    return functional.cross_entropy(logits.flatten(0, -2), tokens.flatten())
 
 
 def _has_experts(model: Any) -> bool:
@@ -204,7 +168,8 @@ _MOST = (
 
 
 def _class(transformers: Any, config: Any, values: Mapping[str, Any], file: str) -> Any:
-    """The class that a configuration names, or that predicts tokens."""
+    """The class that a configuration names, or that predicts tokens: all of an encoder-decoder, and
+    masked ones of an encoder."""
     from transformers.models.auto import modeling_auto as auto
 
     named = values.get("architectures")
@@ -212,10 +177,18 @@ def _class(transformers: Any, config: Any, values: Mapping[str, Any], file: str)
         found = getattr(transformers, str(name), None)
         if found is not None and getattr(found, "config_class", None) is type(config):
             return found
+    first: list[Any] = []
+    if getattr(config, "is_encoder_decoder", False):
+        first = [
+            auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+            auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING,
+        ]
+    elif getattr(config, "is_decoder", None) is False:
+        first = [auto.MODEL_FOR_MASKED_LM_MAPPING]
     for mapping in (
+        *first,
         auto.MODEL_FOR_CAUSAL_LM_MAPPING,
         auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
-        auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
         auto.MODEL_FOR_MASKED_LM_MAPPING,
         auto.MODEL_MAPPING,
     ):

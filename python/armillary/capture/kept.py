@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,13 @@ def capture(
     batch: int,
     sequence: int,
     make: Callable[[], Capture],
-    treat: str = "",
+    *more: object,
 ) -> Capture:
-    """The capture of a configuration: as kept, or made now and kept. `treat` names stands for
-    classes (`treated.py`)."""
+    """The capture of a configuration: as kept, or made now and kept. `more` is what else decides
+    about it, as plain data."""
     import msgspec
 
-    path = _folder() / f"{_digest(values, batch, sequence, treat)}.json"
+    path = _folder() / f"{_digest([values, batch, sequence, *more])}.json"
     with contextlib.suppress(OSError, ValueError):
         checksum, _, content = documents.content(path, _LARGEST).partition(b"\n")
         if checksum.decode("ascii") == hashlib.sha256(content).hexdigest():
@@ -56,9 +56,9 @@ def _folder() -> Path:
     return files.cache_directory() / "captures"
 
 
-def _digest(values: Mapping[str, Any], batch: int, sequence: int, treat: str) -> str:
+def _digest(decides: Sequence[object]) -> str:
     """A digest of all that decides about a capture."""
-    found = hashlib.sha256(json.dumps([values, batch, sequence, treat], sort_keys=True).encode())
+    found = hashlib.sha256(json.dumps(decides, sort_keys=True).encode())
     for package in ("torch", "transformers"):
         with contextlib.suppress(PackageNotFoundError):
             found.update(f"{package} {version(package)}\n".encode())

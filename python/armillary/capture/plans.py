@@ -14,6 +14,7 @@ part of a name. Words are those of `transformers` and, of expert parallelism, `e
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -94,10 +95,11 @@ def of_transformers(model: Any) -> Rules:
     more = {f"{prefix}{pattern}": word for pattern, word in _MORE.get(kind, {}).items()}
     tensor = {**(getattr(model, "_tp_plan", None) or {}), **more}
     names = {id(each): name for name, each in model.named_parameters()}
-    for each in (model.get_input_embeddings(), model.get_output_embeddings()):
-        weight = names.get(id(getattr(each, "weight", None)))
-        if weight:
-            tensor[weight] = "vocabulary"
+    for get in (model.get_input_embeddings, model.get_output_embeddings):
+        # Models of images or sound have none, and some do not say so.
+        with contextlib.suppress(NotImplementedError, AttributeError):
+            if weight := names.get(id(get().weight)):
+                tensor[weight] = "vocabulary"
     return _rules(tuple(names.values()), tensor, getattr(model, "_ep_plan", None) or {})
 
 

@@ -26,7 +26,7 @@ from ..capture.parameter_counts import Parameter
 from ..capture.records import Block, Buffer, Operation
 from ..capture.result import Capture
 from ..errors import ImpossibleError, InputError, Problem
-from ..model.decoder import Count
+from ..model.decoder import Count, Zero
 from ..model.files import Model, load_model
 from ..model.huggingface_names import CAPTURED
 from ..model.weights import Tensors, Weights
@@ -69,6 +69,10 @@ class Options:
     """Samples of a micro-batch of a configuration. Default: 1. A capture has its own."""
     seq: Count | None = None
     """Tokens of a sample of a configuration. Default: 4096. A capture has its own."""
+    images: Zero = 0
+    """Images of a sample of a configuration, next to its tokens."""
+    image_size: Zero = 0
+    """Their height and width in pixels; 0: as the configuration says."""
     treat: ModuleNames | None = None
     """Stands for classes of modules of a configuration that cannot be captured, CLASS=RULE, such as
     Router=linear: `skip`, `linear`, `linear:WIDTH` or `experts:COUNT`. Separated by commas."""
@@ -166,14 +170,19 @@ def captured(model: Capture | Model | str | os.PathLike[str], **options: object)
     return spread(found.name, plan.at.par, programs, _summary(plan, classes, warnings), warnings)
 
 
+_OF_INPUTS = ("images", "image_size", "treat")
+"""Options of how a configuration is captured."""
+
+
 def _found(model: Capture | Model, given: Options) -> Capture:
     """The capture. Raises `InputError` where the options ask for another one."""
     if isinstance(model, Capture):
-        if given.treat:
-            said = "a capture has been made, with or without stands"
-            raise InputError([Problem(model.name, "treat", said, "arm.capture(..., treat=...)")])
-        sizes = {"micro_batch": model.samples, "seq": model.tokens // model.samples}
-        for name, size in sizes.items():
+        for name in _OF_INPUTS:
+            if value := getattr(given, name):
+                said = f"{value}, but the capture has been made"
+                raise InputError([Problem(model.name, name, said, f"arm.capture(..., {name}=...)")])
+        had = {"micro_batch": model.samples, "seq": model.tokens // model.samples}
+        for name, size in had.items():
             if getattr(given, name) not in (None, size):
                 said = f"{getattr(given, name)}, but {size} were captured"
                 raise InputError([Problem(model.name, name, said, "another capture")])
@@ -181,12 +190,15 @@ def _found(model: Capture | Model, given: Options) -> Capture:
     if model.family != "captured":
         said = f"a model of the family {model.family!r}"
         raise InputError([model.problem("family", said, f"{CAPTURED}{model.file or 'PATH'}")])
-    fields, inputs = json.dumps(model.fields), (given.micro_batch or 1, given.seq or 4096)
-    return _recorded(fields, model.file, model.name, *inputs, str(given.treat or ""))
+    sizes = given.micro_batch or 1, given.seq or 4096, given.images, given.image_size
+    fields = json.dumps(model.fields)
+    return _recorded(fields, model.file, model.name, sizes, str(given.treat or ""))
 
 
 @functools.lru_cache(maxsize=8)
-def _recorded(fields: str, file: str, name: str, batch: int, sequence: int, treat: str) -> Capture:
+def _recorded(
+    fields: str, file: str, name: str, sizes: tuple[int, int, int, int], treat: str
+) -> Capture:
     """The capture of a configuration; sweeps ask for it again and again."""
     from ..capture import of_configuration
     from ..capture.kept import capture
@@ -194,9 +206,10 @@ def _recorded(fields: str, file: str, name: str, batch: int, sequence: int, trea
     values = json.loads(fields)
 
     def make() -> Capture:
-        return of_configuration(values, file, batch, sequence, name=name, treat=treat)
+        return of_configuration(values, file, *sizes, name=name, treat=treat)
 
-    return replace(capture(values, batch, sequence, make, treat), name=name)
+    batch, sequence, *more = sizes
+    return replace(capture(values, batch, sequence, make, *more, treat), name=name)
 
 
 @dataclass(frozen=True)
@@ -222,7 +235,7 @@ class _Setting:
         return True
 
 
-_OWN = ("global_batch", "schedule", "micro_batch", "seq", "sp", "cp_comm_type", "treat")
+_OWN = ("global_batch", "schedule", "micro_batch", "seq", "sp", "cp_comm_type", *_OF_INPUTS)
 """Options that are not those of any model as they are."""
 
 

@@ -57,7 +57,8 @@ def test_another_capture_is_another_file(
 ) -> None:
     kept.capture(VALUES, 1, 64, lambda: made)
     kept.capture(values, batch, sequence, lambda: made)
-    assert len(list(folder.iterdir())) == 2
+    kept.capture(values, batch, sequence, lambda: made, 1, 224, "")
+    assert len(list(folder.iterdir())) == 3
 
 
 @pytest.mark.parametrize("damage", ["cut", "byte", "empty", "folder"])

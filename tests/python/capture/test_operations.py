@@ -66,11 +66,11 @@ def products(found: Capture, backward: bool) -> int:
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_operations_are_those_that_pytorch_counts(kind: str, tmp_path: Path) -> None:
-    from armillary.capture import hugging_face
+    from armillary.capture.inputs import Sizes, of_model
 
     found = captured(kind, tmp_path)
     model = real(kind)
-    given, _ = hugging_face.inputs(model, BATCH, TOKENS, kind)
+    given, _ = of_model(model, Sizes(BATCH, TOKENS), kind)
     inputs = {
         name: torch.randint(0, 90, each.shape)
         if each.dtype == torch.long

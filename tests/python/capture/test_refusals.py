@@ -44,7 +44,7 @@ def refused(tmp_path: Path, values: Any, **options: Any) -> str:  # noqa: ANN401
         ({**LLAMA, "hidden_act": "unheard"}, "unheard"),
         ({**LLAMA, "num_hidden_layers": 10**9}, "num_hidden_layers: 1,000,000,000 is too large"),
         ({**LLAMA, "rope": {"theta": [10**99]}}, "rope.theta[0]"),
-        ({"model_type": "whisper", "architectures": ["WhisperModel"]}, "input_features"),
+        ({"model_type": "speech_to_text"}, "takes input_features, whose shape"),
     ],
     ids=[
         "broken",
