@@ -94,7 +94,7 @@ def of_configuration(
     """One training step of a Hugging Face configuration that was read from `file`; see `capture`.
     Raises `InputError`."""
     _check_torch()
-    from . import hugging_face, plans, run
+    from . import hugging_face, multi_token, plans, run
     from .inputs import Sizes, of_model
 
     sizes = Sizes(batch, sequence, images, image_size)
@@ -106,17 +106,24 @@ def of_configuration(
     given, usual = of_model(module, sizes, file)
     part = "" if images else hugging_face.text_part(module)
     found = run.record(module, given, loss or usual, name or file, part, treat)
-    return replace(found, rules=plans.of_transformers(module))
+    count, said = multi_token.left_out(module)
+    return replace(
+        found,
+        rules=plans.of_transformers(module),
+        parameters=replace(found.parameters, multi_token=count),
+        warnings=(*found.warnings, *([said] if said else [])),
+    )
 
 
 def parameters(config: str | os.PathLike[str]) -> Parameters:
     """Parameters of a Hugging Face `config.json`, counted on the class of `transformers`, without a
     step. Raises `InputError` where the model is not known or needs code that comes with it."""
     _check_torch()
-    from . import hugging_face
+    from . import hugging_face, multi_token
     from .parameter_counts import Parameters
 
-    return Parameters.of(hugging_face.build(*_read(config)))
+    module = hugging_face.build(*_read(config))
+    return replace(Parameters.of(module), multi_token=multi_token.left_out(module)[0])
 
 
 _MOST = 2**24

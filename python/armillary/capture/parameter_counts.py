@@ -32,6 +32,9 @@ class Parameters:
     """All parameters of a module. Tensors that modules share count once."""
 
     tensors: tuple[Parameter, ...]
+    multi_token: int = 0
+    """Parameters of multi-token prediction that the module lacks, though its configuration asks for
+    them. `total` is without them."""
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> Parameters:
@@ -84,4 +87,5 @@ class Parameters:
             "trained": self.trained,
             "text": self.text,
             "towers": self.towers,
+            "multi_token_prediction": self.multi_token,
         }

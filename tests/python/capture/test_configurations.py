@@ -13,8 +13,13 @@ from conftest import ROOT
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from transformers import CONFIG_MAPPING
+
 from armillary import capture
 from armillary.capture import parameters
+from armillary.model.decoder_reader import decoder
+from armillary.model.weights import mtp_weights
+from armillary.workload import load_model
 
 SHAPES = ROOT / "tests/python/data/hugging_face"
 with (SHAPES / "counts.csv").open(encoding="utf-8") as counts:
@@ -38,6 +43,22 @@ def test_towers_count_apart() -> None:
     found = parameters(SHAPES / "gemma-3-27b.json")
     assert found.towers == {"vision_tower": tower, "multi_modal_projector": projector}
     assert found.total == TEXT["gemma-3-27b"] + tower + projector
+
+
+@pytest.mark.parametrize("model", ["glm-4.6", "deepseek-v3"])
+def test_multi_token_prediction_counts_apart(model: str, tmp_path: Path) -> None:
+    """As the reader of configurations counts it, whose routers have no bias either."""
+    file = SHAPES / f"{model}.json"
+    if model == "deepseek-v3":
+        file = tmp_path / "config.json"
+        CONFIG_MAPPING["deepseek_v3"](num_nextn_predict_layers=1).to_json_file(file, use_diff=False)
+    found = parameters(file)
+    decoder_ = decoder(load_model(file))
+    assert found.multi_token == mtp_weights(decoder_).total
+    assert found.as_dict()["multi_token_prediction"] == found.multi_token
+    if model == "glm-4.6":
+        (said,) = capture(file, sequence=64).warnings
+        assert f"{found.multi_token:,} parameters" in said
 
 
 @pytest.mark.parametrize(
