@@ -8,9 +8,10 @@ part of a name. Words are those of `transformers` and, of expert parallelism, `e
 
 - The embedding and the head of a model are divided by vocabulary, and so is the loss, as Megatron
   and torchtitan train. `transformers` gathers the head's result.
-- Plans of `transformers` leave some models out. Those of GPT-2 and of attention with compressed
-  keys are Megatron's: `ColumnParallelLinear` and `RowParallelLinear` in `attention.py`, `mlp.py`
-  and `multi_latent_attention.py` of NVIDIA/Megatron-LM (`core/transformer`)."""
+- Plans of `transformers` leave some models out. Those of GPT-2, BERT, OPT, StableLM, gpt-oss and of
+  attention with compressed keys are Megatron's: `ColumnParallelLinear` and `RowParallelLinear` in
+  `attention.py`, `mlp.py` and `multi_latent_attention.py` of NVIDIA/Megatron-LM
+  (`core/transformer`)."""
 
 from __future__ import annotations
 
@@ -47,6 +48,12 @@ _EXPERTS = {"experts", "grouped_gemm"}
 
 _ATTENTION = {
     "layers.*.self_attn.q_proj": "colwise",
+    "layers.*.self_attn.k_proj": "colwise",
+    "layers.*.self_attn.v_proj": "colwise",
+    "layers.*.self_attn.o_proj": "rowwise",
+}
+_LATENT = {
+    "layers.*.self_attn.q_proj": "colwise",
     "layers.*.self_attn.q_b_proj": "colwise",
     "layers.*.self_attn.kv_b_proj": "colwise",
     "layers.*.self_attn.o_proj": "rowwise",
@@ -58,8 +65,37 @@ _MORE: dict[str, dict[str, str]] = {
         "h.*.mlp.c_fc": "colwise",
         "h.*.mlp.c_proj": "rowwise",
     },
-    "deepseek_v2": _ATTENTION,
-    "deepseek_v3": _ATTENTION,
+    "deepseek_v2": _LATENT,
+    "deepseek_v3": _LATENT,
+    "gpt_oss": {
+        **_ATTENTION,
+        "layers.*.self_attn.sinks": "colwise",
+        "layers.*.mlp.experts.gate_up_proj": "colwise",
+        "layers.*.mlp.experts.gate_up_proj_bias": "colwise",
+        "layers.*.mlp.experts.down_proj": "rowwise",
+    },
+    "stablelm": {
+        **_ATTENTION,
+        "layers.*.mlp.gate_proj": "colwise",
+        "layers.*.mlp.up_proj": "colwise",
+        "layers.*.mlp.down_proj": "rowwise",
+    },
+    "opt": {
+        "decoder.layers.*.self_attn.q_proj": "colwise",
+        "decoder.layers.*.self_attn.k_proj": "colwise",
+        "decoder.layers.*.self_attn.v_proj": "colwise",
+        "decoder.layers.*.self_attn.out_proj": "rowwise",
+        "decoder.layers.*.fc1": "colwise",
+        "decoder.layers.*.fc2": "rowwise",
+    },
+    "bert": {
+        "encoder.layer.*.attention.self.query": "colwise",
+        "encoder.layer.*.attention.self.key": "colwise",
+        "encoder.layer.*.attention.self.value": "colwise",
+        "encoder.layer.*.attention.output.dense": "rowwise",
+        "encoder.layer.*.intermediate.dense": "colwise",
+        "encoder.layer.*.output.dense": "rowwise",
+    },
 }
 """Plans for types of models where `transformers` has none."""
 

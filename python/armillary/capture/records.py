@@ -44,8 +44,8 @@ class Buffer:
     parameter: str = ""
     """Name of the parameter that it is, or empty."""
     strides: tuple[int, ...] = ()
-    """Elements of its memory from one place of each dimension to the next; 0 where a broadcast
-    repeats them."""
+    """Bytes of its memory from one place of each dimension to the next; 0 where a broadcast repeats
+    them."""
 
 
 @dataclass(frozen=True, slots=True)

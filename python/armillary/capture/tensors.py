@@ -43,7 +43,7 @@ class Memories:
             dtype(tensor),
             bytes_of(tensor),
             self.parameter(tensor),
-            tuple(tensor.stride()),
+            tuple(each * tensor.element_size() for each in tensor.stride()),
         )
 
 

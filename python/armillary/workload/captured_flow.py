@@ -54,12 +54,18 @@ class Flow(Marks):
         self._makers: dict[int, Operation] = {}
         """The operation that wrote each memory first."""
         self._local_experts = 1
+        self._tables: set[tuple[str, tuple[int, ...]]] = set()
+        """Modules with tables of experts, and the shapes of these."""
         self._inputs: dict[str, Buffer] = {}
         """The input of each module with a matrix that is divided by columns."""
         self._held: list[Operation] = []
         """Gradients of parameters that are computed while the next collective runs."""
         self._waits: list[Wait] = []
         """Collectives that these gradients wait for."""
+        self._next: dict[int, Operation] = {}
+        """The first operation of the pass that reads each memory."""
+        self._made_by: dict[int, Operation] = {}
+        """The first operation of the pass that writes each memory."""
         self._out: list[Operation | Step] = []
         self._path = ""
 
@@ -68,6 +74,10 @@ class Flow(Marks):
     ) -> list[Operation | Step]:
         """One pass of a block, which leaves no partial sum that is `needed` after it."""
         self._out, self._path, self.gathered = [], path, set()
+        self._next, self._made_by = {}, {}
+        for each in reversed(operations):
+            self._next |= {x.memory: each for x in each.reads}
+            self._made_by |= {x.memory: each for x in each.writes}
         for each in operations:
             self._operation(each)
         for memory in sorted(self.partial & needed):
@@ -230,7 +240,7 @@ class Flow(Marks):
         reads = [x for x in each.reads if x.memory not in self._empty]
         for x in reads:
             if self.rules.get(x.parameter) == "colwise":
-                self.span(x, 0)
+                self.span(x, len(x.shape) - 1 if x.parameter in self.experts else 0)
             if each.name in _ALONG and self.divided(x) == len(x.shape) - 1:
                 self._whole(each, x)
         divided = [(x, at) for x in reads if (at := self.divided(x)) is not None]
@@ -275,8 +285,14 @@ class Flow(Marks):
         sent = any(x.memory in self.sent or x.parameter in self.experts for x in reads)
         given = [x for x in reads if _has_point(x)]
         weights = bool(given) and all(x.memory in self.weights for x in given)
-        marks = [(self.partial, sums), (self.tokens, tokens), (self.sent, sent)]
-        marks.append((self.weights, weights and not tokens))
+        table = self._is_of_table(each)
+        marks = [
+            (self.partial, sums),
+            (self.tokens, tokens and not table),
+            (self.sent, sent and not table),
+            (self.weights, table or (weights and not tokens)),
+            (self.expert_weights, table),
+        ]
         for write in each.writes:
             self.leave(write)
             like = [pair for pair in divided if pair[0].shape == write.shape] or divided
@@ -294,11 +310,25 @@ class Flow(Marks):
     def _sum(self, each: Operation) -> None:
         """Reduces the partial sums that an operation reads, unless it adds them up."""
         given = [x for x in each.reads if _has_point(x)]
-        if each.name in _SUMS and all(x.memory in self.partial for x in given):
+        whole = [x for x in given if x.memory not in self.partial]
+        if each.name in _SUMS and (not whole or self._goes_on(each)):
             return
         for x in each.reads:
             if x.memory in self.partial:
                 self._reduce(x.memory)
+
+    def _goes_on(self, each: Operation) -> bool:
+        """Whether a sum of gradients, not all of them partial, is added to another product. It is
+        reduced after that, once."""
+        memory = each.writes[0].memory
+        after = self._next.get(memory)
+        if not each.backward or after is None or after.name not in _SUMS:
+            return False
+        others = [self._made_by.get(x.memory) for x in after.reads if x.memory != memory]
+        return any(
+            other is not None and other.product is not None and self._columns(other)
+            for other in others
+        )
 
     def _reduce(self, memory: int) -> None:
         """Adds up a partial sum, while gradients of parameters that are held are computed."""
@@ -363,7 +393,8 @@ class Flow(Marks):
             for x in each.reads
             if x.memory not in self.sent and _has_point(x) and x.memory in self.tokens
         ]
-        if not there or not (here or each.kind == "gather"):
+        of_table = self._is_of_table(each)
+        if not there or of_table or not (here or each.kind == "gather"):
             return
         for x in there:
             memory = x.memory
@@ -374,6 +405,13 @@ class Flow(Marks):
                 self._reduce(memory)
             self._call(each, "combine", "all_to_all", self.local(x, False), "ep")
             self.sent.discard(memory)
+
+    def _is_of_table(self, each: Operation) -> bool:
+        """Whether an operation adds up gradients of a table of experts, such as their biases."""
+        table = each.module, each.writes[0].shape
+        if any(x.parameter in self.experts for x in each.reads):
+            self._tables |= {(each.module, x.shape) for x in each.reads if x.parameter}
+        return each.backward and each.kind == "gather" and table in self._tables
 
     def _sort(self, each: Operation, x: Buffer) -> None:
         """Rows come by rank and are wanted by expert, and the other way: a copy."""
@@ -485,7 +523,7 @@ class Flow(Marks):
 
 def _has_point(x: Buffer) -> bool:
     """Whether a tensor holds numbers with a point."""
-    return "float" in x.dtype
+    return "float" in x.dtype or "complex" in x.dtype
 
 
 def _letters(each: Operation, a: Buffer, b: Buffer) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from .parallelism import Parallelism
 
 
 class Span(NamedTuple):
-    """The places of a memory that tensor parallelism divides: `extent` of them, `stride` elements
+    """The places of a memory that tensor parallelism divides: `extent` of them, `stride` bytes
     apart, over `degree` ranks. `roots` are the parameters that the division comes from."""
 
     stride: int

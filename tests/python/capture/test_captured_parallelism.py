@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
+from small_models import SMALL
 from torch import nn
 from torch.nn import functional
 
@@ -220,6 +221,40 @@ def test_latent_attention_is_divided_by_heads(deepseek: Capture) -> None:
     assert found["all_gather"] == 2 * (TOKENS * (forward + backward) + 2 * sent) // 4
     summed = 4 * (3 * hidden + latent + turned) + 2 * hidden
     assert found["reduce_scatter"] == 2 * (TOKENS * summed + 2 * sent)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["exaone4", "gemma2", "gpt2", "granite", "nemotron", "opt", "qwen3", "stablelm", "starcoder2"],
+)
+def test_blocks_of_other_models_are_divided_alike(kind: str, folder: Path) -> None:
+    """An input is gathered for each block forward, again backward, and its gradient, wherever the
+    norms are; sums of gradients are reduced once."""
+    found = arm.capture(written(folder, {"model_type": kind, **SMALL[kind]}), sequence=32)
+    whole = 32 * 64 * 2
+    made = volumes(captured(found, tp=2, sp=True), "tp")
+    gathered = (2 * 2 + 1) + 2 * (2 * 2 + 1)
+    assert made["all_gather"] == gathered * whole // 2
+    assert made["reduce_scatter"] == (1 + 2 * (2 * 2) + 1) * whole
+    assert made["all_reduce"] == 12 * 32
+    alone, spread = (classes(captured(found, tp=tp))[0].operations for tp in (1, 2))
+    assert spread == pytest.approx(alone / 2, rel=1e-3)
+
+
+def test_blocks_side_by_side_are_reduced_once(folder: Path) -> None:
+    found = arm.capture(written(folder, {"model_type": "cohere", **SMALL["cohere"]}), sequence=32)
+    made = volumes(captured(found, tp=2), "tp")
+    # Embedding, each layer forward and backward, the norm's output included; head; loss.
+    assert made["all_reduce"] <= (1 + 2 * 3 + 1) * 32 * 64 * 2 + 12 * 32
+
+
+def test_biases_of_experts_stay_with_them(folder: Path) -> None:
+    config = {"model_type": "gpt_oss", **SMALL["gpt_oss"]}
+    found = arm.capture(written(folder, config), sequence=32)
+    made = captured(found, dp=2, ep=2)
+    assert volumes(made, "ep") == {"all_to_all": 2 * 4 * 32 * 2 * 64 * 2}
+    spread = captured(found, tp=2, dp=2, ep=2)
+    assert classes(spread)[0].operations == pytest.approx(classes(made)[0].operations / 2, rel=1e-3)
 
 
 def test_gpt2_is_divided_as_megatron_does(gpt2: Capture) -> None:
