@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from . import fused
 from .classes import RULES
 from .fused import Log, Mask
+from .layers import LAYERS
 
 NAME = "armillary"
 """The name of our attention among those of `transformers`."""
@@ -48,6 +49,10 @@ def catching(module: torch.nn.Module, log: Log) -> Iterator[None]:
             rule = RULES.get(type(each).__qualname__)
             if rule and type(each).__module__.startswith("transformers."):
                 stand = functools.partial(rule, each)
+                stack.enter_context(mock.patch.object(each, "forward", stand))
+            inner = LAYERS.get(type(each).__qualname__)
+            if inner and type(each).__module__.startswith(("transformers.", "torch.nn.")):
+                stand = functools.partial(inner, each, log)
                 stack.enter_context(mock.patch.object(each, "forward", stand))
         if "transformers" in sys.modules:
             _one_sequence_each(stack)

@@ -18,7 +18,16 @@ Not here: where calls of the reference code are caught (`catching.py`).
   arXiv:2405.21060, section 6)
 - Mamba 1 takes 9 operations for each token, channel and state. (Gu and Dao 2023, arXiv:2312.00752,
   and its `selective_scan_fn`)
-- A causal convolution takes 2 operations for each element and tap."""
+- A causal convolution takes 2 operations for each element and tap.
+- An indexer multiplies in each head a query with each key that it may see, and adds up the heads
+  with a weight each: 2 (width + 1) for each pair and head. (DeepSeek-AI 2025, DeepSeek-V3.2-Exp,
+  section 2.1)
+- Lightning attention multiplies in each block of c tokens and head: queries with keys, scores with
+  values (c x c x d each), queries with the state and keys with values (c x d x d each). (MiniMax
+  2025, arXiv:2501.08313, section 2.2)
+- A recurrent layer multiplies each token with both matrices of its gates. It keeps its input and
+  result, what PyTorch's fused cells keep of the gates (LSTM 4, GRU 5 times the width), and LSTM's
+  cells. (`aten/src/ATen/native/cuda/RNN.cu`)"""
 
 from __future__ import annotations
 
@@ -192,6 +201,48 @@ def mamba2(values: torch.Tensor, states: torch.Tensor, chunk: int) -> FusedKerne
     each = groups * chunk * chunk * n + heads * (chunk * chunk * p + 2 * chunk * n * p)
     flops = 2 * batch * chunks * each
     return FusedKernel("mamba2", "scan", flops, 3 * flops, ((tuple(values.shape), values.dtype),))
+
+
+def indexer(query: torch.Tensor, key: torch.Tensor, most: int) -> FusedKernel:
+    """The choice of `most` keys for each query, by queries of batch x tokens x heads x width and
+    keys of batch x tokens x width."""
+    batch, queries, heads, width = query.shape
+    keys = key.shape[1]
+    flops = 2 * batch * heads * Mask().pairs(queries, keys) * (width + 1)
+    chosen = (batch, queries, min(most, keys))
+    return FusedKernel("indexer", "scan", flops, 0, ((chosen, torch.int32),))
+
+
+def lightning(query: torch.Tensor, block: int) -> FusedKernel:
+    """Linear attention in blocks, of tensors of batch x tokens x heads x width."""
+    batch, tokens, heads, width = query.shape
+    whole, rest = divmod(tokens, block)
+    squares = whole * block**2 + rest**2
+    flops = 4 * batch * heads * (squares * width + tokens * width**2)
+    made = ((tuple(query.shape), query.dtype),)
+    return FusedKernel("lightning_attention", "scan", flops, 3 * flops, made)
+
+
+_GATES = {"LSTM": (4, 5), "GRU": (3, 5), "RNN_TANH": (1, 0), "RNN_RELU": (1, 0)}
+"""Gates of a recurrent layer, and what it keeps, in widths."""
+
+
+def recurrent(mode: str, values: torch.Tensor, width: int) -> FusedKernel:
+    """A recurrent layer in one direction, of tokens x batch x channels."""
+    tokens, batch, channels = values.shape
+    gates, kept = _GATES[mode]
+    flops = 2 * tokens * batch * gates * width * (channels + width)
+    ends = 2 if mode == "LSTM" else 1
+    shapes = ((tokens, batch, width), *[(batch, width)] * ends)
+    return FusedKernel(
+        "recurrent",
+        "scan",
+        flops,
+        2 * flops,
+        tuple((shape, values.dtype) for shape in shapes),
+        (((tokens, batch, kept * width), values.dtype),) if kept else (),
+        keeps_result=True,
+    )
 
 
 def mamba1(values: torch.Tensor, decay: torch.Tensor) -> FusedKernel:

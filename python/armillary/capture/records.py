@@ -30,6 +30,10 @@ class Rules:
     expert parallelism divides them."""
 
 
+ONCE = ("recurrent.backward",)
+"""Names of backward passes of scans that compute nothing again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """One tensor that an operation reads or writes."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..capture.parameter_counts import Parameter
-from ..capture.records import Block, Buffer, Operation
+from ..capture.records import ONCE, Block, Buffer, Operation
 from ..capture.result import Capture
 from ..errors import ImpossibleError, InputError, Problem
 from ..model.decoder import Count, Zero
@@ -527,7 +527,9 @@ def _starred(parameter: str) -> str:
 def _model_flops(each: Operation) -> int:
     """Operations that the model asks for, as those of decoders are counted: causal attention as a
     whole square, backward passes of attention and scans without what is computed again."""
-    if each.kind not in ("attention", "scan"):
+    if each.kind == "scan" and each.backward and each.name not in ONCE:
+        return 2 * each.flops // 3
+    if each.kind != "attention":
         return each.flops
     return 0 if each.backward else 3 * each.flops * (2 if each.name == "attention" else 1)
 
