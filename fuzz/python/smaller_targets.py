@@ -153,6 +153,19 @@ def _measured(folder: Path, _files: Files) -> object:
     return file.read(str(folder / "measured.json"))
 
 
+LAYOUTS = b"""id,group,model,seq_len,gpus,activation_checkpointing,kernel,micro_batch,tp,pp,\
+sequence_parallel,status,step_time_s
+a,g,llama-13b,2048,64,disabled,flash_attention2 + RMS kernel,1,2,2,False,ok,20.5
+b,g,llama-65b,8192,64,every_layer,fused,4,2,1,True,oom,
+"""
+
+
+def _layouts(folder: Path, _files: Files) -> object:
+    from armillary_lab.measured import layouts
+
+    return layouts.read(folder / "layouts.csv")
+
+
 LIBRA = b"""layer1 -1 1000 ALLREDUCE 4096 1000 NONE 0 1000 ALLREDUCE 8192 10
 layer2 -1 1000 NONE 0 1000 ALLTOALL 4096 1000 ALLREDUCE 8192 10
 """
@@ -202,6 +215,7 @@ TARGETS = (
     Target("groups", lambda: [{"groups.json": b'{"a": [0, 1], "b": [2, 3]}'}], _groups),
     Target("framework", _frameworks, _framework),
     Target("migrate", _old_files, _migrate),
+    Target("layouts", lambda: [{"layouts.csv": LAYOUTS}], _layouts),
     Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),
     Target("libra", lambda: [{"w.txt": LIBRA}], _libra),
     Target("model_or_not", _sources, _source),

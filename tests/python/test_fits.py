@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Armillary
@@ -15,7 +16,8 @@ from armillary.errors import InputError
 from armillary.plan import plan
 from armillary.workload import build, needed_memory
 
-META = "--tp 8 --pp 16 --dp 128 --virtual-stages 8 --zero 1 --sp --global-batch 2048"
+META = "--tp 8 --pp 16 --dp 128 --virtual-stages 8 --zero 1 --sp --global-batch 2048 "
+META += "--framework-set saved=fused --framework-set loss=fused"
 
 
 def test_the_band_is_five_percent_of_the_capacity() -> None:
@@ -32,7 +34,15 @@ def test_the_band_is_five_percent_of_the_capacity() -> None:
 def test_layouts_that_ran_are_not_refused_and_those_that_did_not_are_caught() -> None:
     """Meta trained Llama-3-405B with these degrees on GPUs of 80 GB (arXiv:2407.21783, table 4).
     Two micro-batches as large need twice the activations, 150 GB."""
-    options = {"tp": 8, "pp": 16, "dp": 128, "virtual_stages": 8, "zero": 1, "sp": True}
+    options: dict[str, Any] = {
+        "tp": 8,
+        "pp": 16,
+        "dp": 128,
+        "virtual_stages": 8,
+        "zero": 1,
+        "sp": True,
+    }
+    options["framework_set"] = {"saved": "fused", "loss": "fused"}
     platform = arm.Platform.load("dgx-h100-16n")
     for micro_batch, answer in ((1, "near"), (2, "no")):
         needed = needed_memory(

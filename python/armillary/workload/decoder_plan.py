@@ -27,6 +27,7 @@ from .memory import (
     gathered,
     head_activations,
     layer_activations,
+    loss,
     metric_logits,
     projection_activations,
     states,
@@ -154,24 +155,28 @@ class DecoderPlan(StagePlan):
         chunks = self.stages[stage]
         weights = self.weights(stage)
         base = states(weights, self.at.par, self.owned(stage))
-        units = {unit.name: unit.weights for chunk in chunks for unit in chunk.units}
+        all_units = [unit for chunk in chunks for unit in chunk.units]
+        units = {unit.name: unit.weights for unit in all_units}
+        tensor = _largest_tensor(all_units)
         largest = max(units.values(), key=lambda weights: weights.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
         if "head" in units:
             kept = max(kept, metric_logits(self.at))
         # 8-bit copies of weights: as they are and transposed.
-        narrow = 2 * sum(unit.narrow for chunk in chunks for unit in chunk.units)
+        narrow = 2 * sum(unit.narrow for unit in all_units)
         extra = gathered(self.at.par, largest) + narrow
-        between = temporary(self.at, weights, units) + self._dropped()
+        again = max(self._dropped() - (loss(self.at) if "head" in units else 0), 0)
+        between = temporary(self.at, weights, units, tensor) + again
         return replace(base, weights=base.weights + extra, activations=kept, temporary=between)
 
     def _dropped(self) -> int:
-        """Bytes of what single modules, or the experts with `ops`, compute again in the backward
-        pass of one layer."""
+        """Bytes of what is computed again in the backward pass of one layer: all of it, single
+        modules, or the experts with `ops`."""
         model, par = self.at.model, self.at.par
-        if not par.modules and not (par.recompute == "ops" and model.experts):
+        full = par.recompute == "full"
+        if not (full or par.modules or (par.recompute == "ops" and model.experts)):
             return 0
-        kept = "none" if par.recompute == "ops" else par.recompute
+        kept = "none" if full or par.recompute == "ops" else par.recompute
         whole = Setting(model, replace(par, recompute_modules=None, recompute=kept))
         layers = [layer for layer, _ in model.kinds()]
         return max(
@@ -182,6 +187,13 @@ class DecoderPlan(StagePlan):
     def shared(self) -> int:
         """Parameters of that copy on one rank."""
         return head_weights(self.at.model, self.at.par.tp)
+
+
+def _largest_tensor(units: Sequence[Unit]) -> int:
+    """Parameters of the largest tensor of a layer. The gradient of the head comes when its loss is
+    gone, and that of the embedding when layers are: both are less than what was there before."""
+    layers = [unit for unit in units if unit.name.startswith(("layer", "mtp"))]
+    return max(max((*unit.tensors.dense, *unit.tensors.expert)) for unit in layers or units)
 
 
 def _laid_out(at: Setting) -> Layout:

@@ -9,20 +9,24 @@ communication libraries.
 - A GPT layer with dropout and a written score matrix keeps s b h (10 + 24 / t + 5 a s / h t) bytes,
   with sequence parallelism s b h / t (34 + 5 a s / h). With full recomputation it keeps its input,
   2 s b h.
-- `kernels="eager"` also keeps what fused kernels don't write: the gated function's value, queries
-  and keys before rotation, logits twice in 4 bytes. It also keeps gradients in the working
-  precision: a copy of each in the buckets of data parallelism, and that of the largest unit while
-  it is accumulated. Fused multiplications accumulate gradients themselves. Autograd then gets an
-  empty gradient of each shape.
-- A module that is recomputed by itself keeps its input instead of its results. The results exist
-  again for one layer at a time.
+- PyTorch's own functions (`saved="plain"`) also keep what fused kernels don't write: the gated
+  function's value, and queries and keys before rotation. Their loss holds logits, the logarithms
+  of their softmax, and two gradients of these.
+- `kernels="eager"` keeps the same, and gradients in the working precision: a copy of each in the
+  buckets of data parallelism, and that of the largest unit while it is accumulated. Gradients that
+  are neither accumulated in 4 bytes nor reduced on the way need no copy. Fused multiplications
+  accumulate gradients themselves. Autograd then gets an empty gradient of each shape.
+- What is recomputed keeps its input instead of its results. The results exist again for one layer
+  at a time, when the loss is gone.
 - Inputs of multiplications may be kept in 8 bits.
 
 Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022
 (arXiv:2205.05198, table 2); Li et al. 2020 (arXiv:2006.15704, section 3.2.3); huggingface/nanotron
 (`nn/activations.py`, `optim/gradient_accumulator.py`, `tensor_parallel/functional.py`);
 NVIDIA/TransformerEngine (`get_dummy_wgrad`) and NVIDIA/Megatron-LM
-(`core/tensor_parallel/layers.py`)."""
+(`core/tensor_parallel/layers.py`, `cross_entropy.py`); PyTorch (`derivatives.yaml`: what `silu`,
+`mul` and `log_softmax` keep; `LossNLL.cpp`, `SoftMax.cu`: gradients of the loss);
+huggingface/transformers (`LlamaRMSNorm`)."""
 
 from __future__ import annotations
 
@@ -133,10 +137,17 @@ def _kept(at: Setting) -> int:
 def _normed(at: Setting) -> int:
     """The input of a norm, and what it gave the matrices, unless it is computed again; of a norm
     after the block, its input."""
-    after = at.cut if at.model.norms == 4 else 0
+    inputs = at.cut * (2 if at.model.norms == 4 else 1)
     if "layernorm" in at.par.modules:
-        return at.cut + after
-    return at.cut + after + at.kept * at.model.hidden * _kept(at)
+        return inputs
+    given = at.tokens if at.par.keeps_gathered else at.kept
+    apart = 0 if at.par.fused_norm else inputs // at.par.bytes.activation * _APART
+    return inputs + apart + given * at.model.hidden * _kept(at)
+
+
+_APART = 6
+"""Bytes of an element that a norm of several operations keeps besides its input: that in 4 bytes,
+and its normalized value in 2."""
 
 
 def _attention(at: Setting) -> int:
@@ -150,7 +161,7 @@ def _attention(at: Setting) -> int:
     states_ = heads * (query_width(model) + model.value_width) + kv * (
         model.key_width + model.value_width
     )
-    if at.eager and not model.positions:
+    if at.plain and not model.positions:
         states_ += (heads + kv) * model.key_width
     if "mla_up_proj" in at.par.modules:
         states_ = heads * model.value_width
@@ -197,9 +208,10 @@ def _widths(at: Setting, *modules: str) -> int:
     """Bytes of tensors of the inner width: what the function reads, and its value, unless one of
     `modules` computes it again; eager, the gate after the function, too."""
     inputs = 2 if at.model.gated else 1
-    value = 0 if at.par.modules.intersection(modules) else 1
-    gate = at.par.bytes.activation if at.eager and at.model.gated else 0
-    return (inputs + value) * _kept(at) + gate
+    if at.par.modules.intersection(modules):
+        return inputs * _kept(at)
+    gate = at.par.bytes.activation if at.plain and at.model.gated else 0
+    return (inputs + 1) * _kept(at) + gate
 
 
 def _experts(at: Setting) -> int:
@@ -239,9 +251,21 @@ def embedding_activations(at: Setting) -> int:
 
 
 def head_activations(at: Setting) -> int:
-    """Inputs of the final norm and of the head, logits in 4 bytes; eager, their exponentials as
-    well."""
-    return 2 * at.cut + (8 if at.eager else 4) * at.tokens * vocabulary_rows(at.model, at.par.tp)
+    """Inputs of the final norm and of the head, and what the loss holds at most."""
+    return 2 * at.cut + loss(at)
+
+
+def loss(at: Setting) -> int:
+    """Bytes that the loss holds at most. Nothing of them is left when layers run backwards.
+
+    Fused: logits in 4 bytes, which become gradients; eager, their exponentials as well. Plain:
+    logits as the head gave them, logarithms of their softmax in 4 bytes, and, in the backward pass,
+    gradients of these and of the logits, in 4 bytes each."""
+    par = at.par
+    rows = at.tokens * vocabulary_rows(at.model, 1 if par.gathered_logits else par.tp)
+    if par.loss == "plain":
+        return rows * (par.bytes.activation + 12)
+    return rows * (8 if at.eager else 4)
 
 
 def metric_logits(at: Setting) -> int:
@@ -257,9 +281,9 @@ def gathered(par: Parallelism, largest: Weights) -> int:
     return 2 * largest.total * par.bytes.weight if par.zero == 3 else 0
 
 
-def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights]) -> int:
+def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights], tensor: int) -> int:
     """Bytes on their way on a rank with `weights` in `units`: gradients, and hidden states that are
-    gathered whole.
+    gathered whole. The largest tensor of these units has `tensor` parameters.
 
     Under sequence parallelism four hidden states are whole at once in a backward pass: a block's
     gathered input and gradient, and what is yet to be reduce-scattered of each."""
@@ -267,10 +291,13 @@ def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights]) -> in
     whole = 4 * at.full if par.sp and par.tp > 1 else 0
     if par.zero == 3:
         return whole + _largest(units) * par.gradient_bytes
-    if at.eager:
-        buckets = weights.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
-        return whole + buckets + _largest(units) * (par.bytes.weight + 4)
-    return whole + _placeholders(at, units) * par.bytes.weight
+    if not at.eager:
+        return whole + _placeholders(at, units) * par.bytes.weight
+    if not (par.fp32_gradients or par.overlap_grad_reduce):
+        # Each gradient is added to the one before it as soon as it exists, and reduced in place.
+        return whole + tensor * par.bytes.weight
+    buckets = weights.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
+    return whole + buckets + _largest(units) * (par.bytes.weight + 4)
 
 
 def _largest(units: Mapping[str, Weights]) -> int:

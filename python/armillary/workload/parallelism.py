@@ -28,6 +28,7 @@ Offload = Literal["none", "optimizer", "parameters"]
 Kernels = Literal["fused", "eager"]
 Partition = Literal["layers", "cost"]
 Moments = Literal["fp32", "bf16"]
+Saved = Literal["plain", "fused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,22 @@ class FrameworkKeys(Numbers):
     """Which kernels hold and move data: `fused`, as Megatron's with TransformerEngine, with one
     kernel for each gated function, rotary embedding, loss and sum of gradients; or `eager`, as
     plain PyTorch's."""
+    saved: Saved = "plain"
+    """Tensors that layers keep for the backward pass: `plain`, those of PyTorch's own functions, or
+    `fused`, those of one kernel for each gated function and for the rotary embedding. Memory only.
+    `kernels` eager implies `plain`."""
+    fused_norm: bool = True
+    """A norm is one kernel, which keeps what it reads. Off: operations in 4 bytes, as Hugging
+    Face's, which also keep that in 4 bytes, and the normalized values. Memory only."""
+    loss: Saved = "plain"
+    """Tensors of the loss: `plain`, PyTorch's function on logits in 4 bytes, or `fused`, a kernel
+    that computes gradients in place. Memory only."""
+    gathered_logits: bool = False
+    """Logits are gathered over `tp`: each rank computes the loss of the whole vocabulary. Memory
+    only."""
+    keeps_gathered: bool = False
+    """With sp, gathered inputs of matrices are kept for the backward pass. Off: they are gathered
+    again, as in Megatron. Memory only."""
     merged: bool = True
     """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in
     Megatron. Off: one multiplication for each, as in torchtitan. Not for experts and compressed

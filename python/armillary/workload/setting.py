@@ -59,6 +59,11 @@ class Setting:
         return self.par.kernels == "eager"
 
     @property
+    def plain(self) -> bool:
+        """Whether layers keep what PyTorch's own functions do, not what fused ones do."""
+        return self.eager or self.par.saved == "plain"
+
+    @property
     def gathered(self) -> int:
         """Bytes of an element that sequence parallelism gathers for multiplications in 8 bits; 0
         where it gathers activations: where columns, which no rank has whole, have scales of their

@@ -21,6 +21,7 @@ from armillary.workload import build, load_model, needed_memory
 PIPELINE = {"virtual_stages", "schedule", "pp"}
 MODEL = "megatron-1.7b"
 REVIEWED: dict[str, Any] = {"tp": 8, "pp": 4, "dp": 4, "zero": 1, "sp": True}
+REVIEWED["framework_set"] = {"saved": "fused", "loss": "fused"}
 
 
 def platform(ranks: int, capacity: float | None = None) -> arm.Platform:

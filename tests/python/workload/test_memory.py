@@ -45,7 +45,15 @@ def test_activations_of_a_layer(
 ) -> None:
     a, s, h = 96, 2048, 12288
     gpt = Decoder(layers=96, hidden=h, heads=a, ffn=4 * h, vocabulary=51200, sequence=s)
-    ours = per_layer(gpt, tp=tp, sp=sp, recompute=recompute, micro_batch=batch, attention="unfused")
+    ours = per_layer(
+        gpt,
+        tp=tp,
+        sp=sp,
+        recompute=recompute,
+        micro_batch=batch,
+        attention="unfused",
+        saved="fused",
+    )
     expected = s * batch * h * formula(tp, 5 * a * s / h)  # type: ignore[operator]
     print(f"tp={tp} sp={sp} {recompute}: ours {ours:,}, formula {expected:,.0f}")
     assert ours == expected
@@ -100,7 +108,12 @@ def test_the_memory_of_experts_with_ops_is_near_the_measured_one() -> None:
     """pith-train issue 79: 152 GB on each of 8 B200 with torchtitan's default, of Qwen3-30B-A3B,
     FSDP, 8,192 tokens and 8 sequences; without recomputation of operations it was 537 GB here."""
     workload = build(
-        load_model("qwen3-30b-a3b"), dp=8, zero=3, seq=8192, micro_batch=8, recompute="ops"
+        load_model("qwen3-30b-a3b"),
+        framework="torchtitan",
+        dp=8,
+        seq=8192,
+        micro_batch=8,
+        recompute="ops",
     )
     assert workload.summary is not None
     assert 152e9 < workload.summary.memory < 1.25 * 152e9
@@ -197,10 +210,53 @@ def test_what_eager_kernels_keep(kernels: str, queries: int, inner: int, logit: 
     queries, keys, values and their mean, eager also queries and keys before rotation; gate, up and
     product, eager also the gate's function; 4 bytes a row of the scores. Logits in 4 bytes, eager
     their exponentials too (huggingface/nanotron, `tensor_parallel/functional.py`)."""
-    at = Setting(LLAMA, parallelism(LLAMA, "m", {"kernels": kernels}))
+    options = {"kernels": kernels, "saved": "fused", "loss": "fused"}
+    at = Setting(LLAMA, parallelism(LLAMA, "m", options))
     h, tokens = 2048, 4096
     assert layer_activations(at, 0) == tokens * (2 * (4 * h + queries * h + inner * 8192) + 4 * 32)
     assert head_activations(at) == tokens * (4 * h + logit * 131072)
+
+
+SAVED = [
+    # Bytes of a token with a hidden width h, an inner width f, over t ranks.
+    ({"saved": "fused"}, {}, lambda h, f, t: 0),
+    ({}, {}, lambda h, f, t: 2 * (2 * h + f) // t),
+    ({"saved": "fused", "fused_norm": False}, {}, lambda h, f, t: 2 * 6 * h),
+    ({"saved": "fused", "keeps_gathered": True}, {"sp": True}, lambda h, f, t: 4 * h - 4 * h // t),
+]
+
+
+@pytest.mark.parametrize(("keys", "options", "more"), SAVED)
+@pytest.mark.parametrize("tp", [2, 4])
+def test_what_other_functions_keep(
+    keys: dict[str, object], options: dict[str, object], more: object, tp: int
+) -> None:
+    """By hand, of a layer: queries, keys and the gate's value (PyTorch's `silu` and `mul` keep what
+    they read); of each norm 4 bytes of its input and 2 of the normalized values; what sequence
+    parallelism gathered before queries and before the perceptron."""
+    kept = per_layer(LLAMA, tp=tp, **keys, **options)
+    least = per_layer(LLAMA, tp=tp, saved="fused", **options)
+    assert kept - least == 4096 * more(2048, 8192, tp)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("gathered", "rows"), [(False, 131072 // 4), (True, 131072)])
+def test_what_a_plain_loss_holds(gathered: bool, rows: int) -> None:
+    """By hand: logits in 2 bytes, logarithms of their softmax and two gradients in 4 each
+    (PyTorch's `nll_loss_backward` and `_log_softmax_backward_data` write one each)."""
+    keys = {"loss": "plain", "gathered_logits": gathered}
+    at = Setting(LLAMA, parallelism(LLAMA, "m", {"tp": 4, **keys}))
+    assert head_activations(at) == 4096 * (4 * 2048 + 14 * rows)
+
+
+def test_a_layer_is_there_again_when_all_is_recomputed() -> None:
+    """On a stage without a head. On one with a head, what is there again is less than its loss."""
+    options = {"pp": 2, "global_batch": 2, "recompute": "full"}
+    first, last = footprints("llama-3-8b", **options)
+    shape = decoder(load_model("llama-3-8b"))
+    again = per_layer(shape) - 2 * 8192 * 4096
+    unit = 2 * 218_112_000  # An empty gradient of each shape of a layer.
+    assert first.temporary == again + unit
+    assert last.temporary == unit + 2 * (128256 + 1) * 4096
 
 
 @pytest.mark.parametrize(("tp", "recompute"), [(1, "full"), (2, "full"), (1, "none")])
@@ -209,7 +265,7 @@ def test_metrics_hold_logits(tp: int, recompute: str) -> None:
     Activations count where they are more (without recomputation they are)."""
     kept = {}
     for metrics in (0, 2):
-        given = {"tp": tp, "recompute": recompute, "loss_metrics": metrics}
+        given = {"tp": tp, "recompute": recompute, "loss_metrics": metrics, "loss": "fused"}
         kept[metrics] = footprints("llama-3-8b", **given)[-1].activations
     logits = 8192 * 128256 // tp * (2 + 4 + 4)
     assert kept[2] == max(kept[0], logits)
@@ -226,7 +282,7 @@ def held_between(model: Decoder = LLAMA, **options: object) -> int:
         "layer1": Weights(300, 800),
         "head": Weights(1000),
     }
-    return temporary(Setting(model, par), Weights(2700, 800), units)
+    return temporary(Setting(model, par), Weights(2700, 800), units, 400)
 
 
 def test_temporary_buffers_of_eager_kernels() -> None:
@@ -239,6 +295,13 @@ def test_temporary_buffers_of_eager_kernels() -> None:
         == 2 * 3500 + 6 * 1100
     )
     assert held_between(kernels="eager", dp=2, zero=2) == 6 * 1100
+
+
+def test_gradients_that_wait_for_the_end_need_no_copy() -> None:
+    """They are added up and reduced in place: the largest tensor's exists twice."""
+    late: dict[str, Any] = {"kernels": "eager", "dp": 2, "overlap_grad_reduce": False}
+    assert held_between(**late) == 2 * 400
+    assert held_between(**late, fp32_gradients=True) == 2 * 3500 + 6 * 1100
 
 
 def test_temporary_buffers_of_fused_kernels() -> None:

@@ -453,8 +453,8 @@ def test_grouped_multiplications_have_their_own_efficiency() -> None:
 
 
 def kept(model: Model, **options: object) -> int:
-    """Bytes that a layer like the last one keeps of a micro-batch."""
-    at = setting(model, **options)
+    """Bytes that a layer like the last one keeps of a micro-batch, with fused functions."""
+    at = setting(model, **{"saved": "fused", **options})
     return layer_activations(at, at.model.layers - 1)
 
 
@@ -500,7 +500,10 @@ def test_modules_of_dense_layers() -> None:
 
 def test_dropped_tensors_come_back_for_one_layer() -> None:
     """They are there again while the layer's backward pass runs."""
-    one, less = (footprints(LLAMA, recompute_modules=modules)[0] for modules in (None, "mlp"))
+    options = {"pp": 2, "global_batch": 8, "framework_set": {"saved": "fused"}}
+    one, less = (
+        footprints(LLAMA, recompute_modules=modules, **options)[0] for modules in (None, "mlp")
+    )
     assert one.activations - less.activations == 8 * 64 * 2 * 3 * 192
     assert less.temporary - one.temporary == 64 * 2 * 3 * 192
 

@@ -34,7 +34,7 @@ FUSED = (
 """Groups that only say that their runs ran: Megatron-LM's kernels, or FlashAttention's fused loss
 and Apex."""
 PRESETS = {"A100": "dgx-a100-80gb", "A100-40GB": "dgx-a100", "H100": "dgx-h100"}
-_COUNTS = ("attention", "fp32_gradients", "whole_tensors")
+_COUNTS = ("attention", "fp32_gradients", "whole_tensors", "saved", "loss")
 """Options of a framework that count; of nanotron, whose memory was measured, kernels and stages do
 too."""
 NEAR = 0.1

@@ -48,11 +48,11 @@ OPEN: dict[str, Any] = {
     "layers_per_stage": "4*15,1",
     "micro_batch": 1,
     "fp8_weight_cache": True,
-    "framework_set": {"gates_inside": True},
+    "framework_set": {"gates_inside": True, "saved": "fused", "loss": "fused"},
 }
 """Which layers a stage has (profiles that DeepSeek published show 4 a chunk; the last has the
-heads), the micro-batch, that weights are cast once a step, and where the router's weights
-multiply."""
+heads), the micro-batch, that weights are cast once a step, where the router's weights multiply,
+and that rotary embeddings and the loss are fused kernels."""
 
 RUN = FrontierRun("deepseek-v3", "h800-256n", REPORTED | OPEN)
 GPU_HOURS, SECONDS, TFLOPS, CAUSAL, CAPACITY = 180e3, 19.926, 432.0, 385.0, 80e9

@@ -22,9 +22,10 @@ COMMON: dict[str, Any] = {
     "zero": 1,
     "sp": True,
     "recompute_modules": "activation",
+    "framework_set": {"saved": "fused", "loss": "fused"},
 }
 """The gated function's value is computed again by its backward kernel: no layer is recomputed, and
-it fits."""
+it fits. That rotary embeddings and the loss are fused kernels is our assumption."""
 LONG: dict[str, Any] = {
     "dp": 8,
     "cp": 16,

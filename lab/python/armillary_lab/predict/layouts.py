@@ -1,0 +1,54 @@
+"""Predicted memory of layouts that ran or ran out of memory, and whether they fit.
+
+What a rank holds is the memory in a workload's summary (`workload.footprints`), with the behaviour
+of the framework that the layouts ran on (`frameworks/scaling.yml`). Whether it fits is the rule of
+the platform. No constant is fitted to layouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from armillary.errors import InputError
+from armillary.platform import Platform
+from armillary.workload import footprints
+
+from ..measured.layouts import TOKENS, Layout
+
+PRESET = "dgx-a100-80gb"
+FRAMEWORK = "scaling"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPrediction:
+    """A layout, and what we say of it."""
+
+    run: Layout
+    most: int
+    """Bytes on the rank that holds most; 0 for what can't be laid out."""
+    fits: str
+    """`yes`, `near` or `no`; or why it can't be laid out."""
+
+
+def predict(run: Layout, platform: Platform, framework: str | None = FRAMEWORK) -> LayoutPrediction:
+    """The prediction for a layout; without a framework, with the defaults of all options."""
+    ranks = run.tp * run.pp
+    options: dict[str, object] = {
+        "tp": run.tp,
+        "pp": run.pp,
+        "dp": max(run.gpus // ranks, 1),
+        "sp": run.sp and run.tp > 1,
+        "zero": 1,
+        "micro_batch": run.micro_batch,
+        "global_batch": TOKENS // run.seq,
+        "seq": run.seq,
+        "recompute": run.recompute,
+        "attention": "flash" if run.flash else "unfused",
+        "ranks": run.gpus,
+    }
+    if framework is not None:
+        options |= {"framework": framework, "framework_set": {"fused_norm": run.fused_norm}}
+    try:
+        most = max(memory.total for memory in footprints(run.model, **options))
+    except InputError as error:
+        return LayoutPrediction(run, 0, str(error.problems[0].message))
+    return LayoutPrediction(run, most, platform.fits(most) or "yes")
