@@ -29,6 +29,7 @@ from ..workload import needed_memory
 from ..workload.families import DECODERS
 from ..workload.parallelism import Parallelism
 from ..workload.parallelism_reader import parallelism
+from ..workload.placement import even
 from ..workload.schedule import bubble_share
 from .changes import Change
 
@@ -225,13 +226,14 @@ def _schedules(job: Job) -> Iterator[_Idea]:
 
 
 def _chunks(job: Job) -> list[int]:
-    """Numbers of virtual stages that the layers allow, next to that with parts of a few layers
+    """Numbers of virtual stages that divide the layers, next to that with parts of a few layers
     each."""
     par, layers = job.par, job.shape.layers
     if par.both_ways:
         return []
     also, numbers = _interleaving(par), range(par.virtual_stages + 1, (layers + 2) // par.pp + 1)
-    valid = [each for each in numbers if job.changed({"virtual_stages": each, **also})]
+    whole = [each for each in numbers if even(layers, par.pp * each)]
+    valid = [each for each in whole if job.changed({"virtual_stages": each, **also})]
     thick = [each for each in valid if layers >= _THINNEST * each * par.pp]
     best = max(thick or valid, default=1)
     return sorted(valid, key=lambda each: (abs(log2(each / best)), each))[:_CHUNKS]

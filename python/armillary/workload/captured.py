@@ -51,7 +51,7 @@ from .parallelism import (
     ZeroStage,
 )
 from .parallelism_reader import in_range
-from .placement import Layout, read_layout, split
+from .placement import Layout, dealt, read_layout, split
 from .plan import Chunk, StagePlan, Unit, placement
 from .schedule import Pass, bubble_share, held
 from .stage import rings
@@ -504,6 +504,8 @@ def _warnings(plan: CapturedPlan) -> tuple[str, ...]:
         said.append(f"no rule for tensor parallelism, so replicated: {shown}{more}")
     if par.zero and par.copies == 1:
         said.append(f"ZeRO {par.zero} has no effect with dp 1")
+    if par.layers_per_stage is None and found.order:
+        said += filter(None, [dealt(len(found.order), par.parts)])
     return tuple(said)
 
 

@@ -13,7 +13,7 @@ from ..model.flops import step_flops
 from ..model.weights import local_kv
 from ..units import counted
 from .parallelism import Parallelism
-from .placement import LayoutFault, nearly_even, read_layout, shortened
+from .placement import LayoutFault, read_layout
 
 Fault = tuple[str, str, str]
 """Option, what is wrong, what is allowed."""
@@ -162,22 +162,14 @@ def _layers(model: Layered, given: Parallelism) -> list[Fault]:
     if given.partition == "cost" and model.layers < given.parts - 1:
         said = f"{counted(model.layers, 'layer')} for {parts} parts"
         return [("pp", said, f"up to {(model.layers + 1) // chunks}, the last with the head alone")]
-    if given.partition == "cost" or _layers_fit(model.layers, given.parts):
+    # With two parts more than layers, embedding and head have parts of their own.
+    enough = model.layers >= given.parts or given.parts in (1, model.layers + 2)
+    if given.partition == "cost" or enough:
         return []
-    said = f"{model.layers} layers are not divisible by {parts}"
-    by_stage = nearest(pp, model.layers, lambda value: _layers_fit(model.layers, value * chunks))
-    by_chunk = nearest(
-        chunks, model.layers // pp, lambda value: _layers_fit(model.layers, pp * value)
-    )
-    of_chunks = chunks > 1 and by_chunk != "none"
-    help_ = (
-        f"{by_chunk if of_chunks else by_stage} ({model.layers + 2} is divided too, embedding "
-        "and head as a layer each)"
-    )
-    if model.layers >= given.parts:
-        uneven = shortened(nearly_even(model.layers, given.parts))
-        help_ += f", an uneven layers_per_stage such as {uneven}, or partition cost"
-    return [("virtual_stages" if of_chunks else "pp", said, help_)]
+    said = f"{counted(model.layers, 'layer')} for {parts} parts"
+    if chunks > 1 and model.layers >= pp:
+        return [("virtual_stages", said, f"up to {model.layers // pp}")]
+    return [("pp", said, f"up to {model.layers // chunks}" if model.layers >= chunks else "none")]
 
 
 def _laid_out(model: Layered, given: Parallelism) -> list[Fault]:
@@ -194,11 +186,6 @@ def _laid_out(model: Layered, given: Parallelism) -> list[Fault]:
     except LayoutFault as fault:
         return [("layers_per_stage", fault.message, fault.allowed)]
     return []
-
-
-def _layers_fit(layers: int, chunks: int) -> bool:
-    """Whether layers, or layers with embedding and head as one each, divide into `chunks`."""
-    return layers % chunks == 0 or (chunks > 1 and (layers + 2) % chunks == 0)
 
 
 _MOST_PASSES = 500_000

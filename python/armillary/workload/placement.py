@@ -85,12 +85,31 @@ class PipelinePlacement:
         return sorted(range(self.pp), key=self.index)
 
 
+def even(layers: int, parts: int) -> bool:
+    """Whether layers, or layers with embedding and head as one each, divide into `parts`."""
+    return layers % parts == 0 or (parts > 1 and (layers + 2) % parts == 0)
+
+
 def split(layers: int, parts: int) -> list[int]:
-    """Layers of each part in model order; if need be embedding and head count as a layer each."""
+    """Layers of each part in model order: the same number in each where that is possible, if need
+    be with embedding and head as a layer each; otherwise as evenly as they go."""
+    if not even(layers, parts):
+        return nearly_even(layers, parts)
     if layers % parts == 0:
         return [layers // parts] * parts
     each = (layers + 2) // parts
     return [each - (part == 0) - (part == parts - 1) for part in range(parts)]
+
+
+def dealt(layers: int, parts: int) -> str:
+    """Words of a report for parts that differ in their number of layers; empty where they do
+    not."""
+    if layers % parts == 0:
+        return ""
+    if even(layers, parts):
+        return f"{layers} layers over {parts} parts: embedding and head count as a layer each"
+    counts = shortened(split(layers, parts))
+    return f"{layers} layers over {parts} parts as evenly as they go: {counts}"
 
 
 def split_by_cost(model: Decoder, parts: int) -> list[int]:

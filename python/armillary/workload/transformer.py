@@ -23,7 +23,7 @@ from .frameworks import load_framework
 from .mesh import spread, stage_programs
 from .parallelism import EXPERT_OPTIONS, FRAMEWORK_KEYS, Parallelism
 from .parallelism_reader import parallelism
-from .placement import shortened
+from .placement import dealt, shortened
 from .program import Program
 from .schedule import bubble_share
 from .setting import Setting
@@ -135,12 +135,10 @@ def _assumed(plan: DecoderPlan) -> list[str]:
 
 def _split(plan: DecoderPlan) -> list[str]:
     """Assumptions about what the layout does not divide evenly."""
-    shape, par, notes = plan.at.model, plan.at.par, []
-    if par.layers_per_stage is None and par.partition != "cost" and shape.layers % par.parts:
-        notes.append(
-            f"{shape.layers} layers over {par.parts} parts: embedding and head count as a layer "
-            "each"
-        )
+    shape, par = plan.at.model, plan.at.par
+    notes: list[str] = []
+    if par.layers_per_stage is None and par.partition != "cost":
+        notes += filter(None, [dealt(shape.layers, par.parts)])
     if shape.vocabulary % par.tp:
         notes.append(f"the vocabulary of {shape.vocabulary} is padded to a multiple of tp {par.tp}")
     if not shape.kv_rank and shape.kv < par.tp:

@@ -78,7 +78,7 @@ def test_sweep(armillary: Armillary, cache: str, tmp_path: Path) -> None:
         (MAMBA, ["--seq", "0"], "invalid count: 0"),
         (MAMBA, ["--recompute", "selective"], "recompute"),
         (f"capture:{ROOT / 'models/resnet-50.yml'}", [], "is not a configuration"),
-        (MAMBA, ["--seq", "256", "--pp", "7"], "layers are not divisible"),
+        (MAMBA, ["--seq", "256", "--pp", "99"], "layers for 99"),
     ],
     ids=["missing", "option", "scans", "tokens", "choice", "yaml", "layers"],
 )

@@ -153,7 +153,7 @@ def test_a_module_goes_to_a_page_in_one_call() -> None:
         ({"global_batch": 0}, "invalid count: 0"),
         ({"zero_group": "a"}, "zero_group: invalid count: 'a'"),
         ({"micro_batch": 2}, "2, but 1 were captured"),
-        ({"pp": 3}, "8 layers are not divisible by 3"),
+        ({"pp": 9}, "8 layers for 9 = pp 9 x virtual_stages 1 parts"),
         ({"pp": 0}, "invalid count: 0"),
         ({"dp": "many"}, "dp: invalid count: 'many'"),
         ({"zero": 4}, "zero: invalid count: 4"),

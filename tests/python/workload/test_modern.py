@@ -61,16 +61,18 @@ def test_layers_of_deepseek_v3_on_sixteen_stages() -> None:
     )
 
 
-def test_uneven_splits_point_to_layouts() -> None:
-    with pytest.raises(
-        InputError, match=r"9 or 21 .*layers_per_stage such as 3,4\*13,3\*2, or partition cost"
-    ):
-        build("deepseek-v3", pp=16)
-    assert build("deepseek-v3", pp=16, layers_per_stage="3,4*13,3*2", global_batch=16).ranks == 16
-    with pytest.raises(
-        InputError, match=r"virtual_stages: 32 layers are not divisible by 12 .*allowed: 2 or 4"
-    ):
-        build("llama-3-8b", pp=4, virtual_stages=3)
+def test_layers_that_do_not_divide_are_dealt_as_evenly_as_they_go() -> None:
+    """DeepSeek-V3's 61 layers, over 8 and 16 stages; the ends of the pipeline get the fewest."""
+    for pp, counts in ((8, "7,8*5,7*2"), (16, "3,4*13,3*2")):
+        uneven = build("deepseek-v3", pp=pp, global_batch=pp)
+        given = build("deepseek-v3", pp=pp, global_batch=pp, layers_per_stage=counts)
+        said = f"61 layers over {pp} parts as evenly as they go: {counts}"
+        assert said in summary(uneven).notes
+        assert summary(uneven).classes == summary(given).classes
+    chunks = build("llama-3-8b", pp=4, virtual_stages=3, global_batch=4)
+    assert "32 layers over 12 parts as evenly as they go: 2,3*8,2*3" in summary(chunks).notes
+    with pytest.raises(InputError, match=r"pp: 32 layers for 33 .*allowed: up to 32"):
+        build("llama-3-8b", pp=33, global_batch=33)
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,13 @@ BAD = [
     ("llama-2-13b", {"tp": 3}, "tp: 40 heads are not divisible by 3 (allowed: 2 or 4)"),
     (
         "gpt3-175b",
-        {"pp": 9},
-        "pp: 96 layers are not divisible by 9 = pp 9 x virtual_stages 1 (allowed: 8 or 12 (98 is",
+        {"pp": 97},
+        "pp: 96 layers for 97 = pp 97 x virtual_stages 1 parts (allowed: up to 96)",
     ),
     (
         "gpt3-175b",
-        {"pp": 8, "virtual_stages": 5},
-        "virtual_stages: 96 layers are not divisible by 40 = pp 8 x virtual_stages 5 (allowed: 4 "
-        "or 6",
+        {"pp": 8, "virtual_stages": 13},
+        "virtual_stages: 96 layers for 104 = pp 8 x virtual_stages 13 parts (allowed: up to 12)",
     ),
     (
         "gpt3-175b",
@@ -146,7 +145,7 @@ def test_every_switch_is_on_or_off() -> None:
 
 def test_every_problem_is_listed() -> None:
     with pytest.raises(InputError) as caught:
-        build("llama-3-405b", tp=24, pp=5, dp=3, global_batch=7, ranks=50)
+        build("llama-3-405b", tp=24, pp=130, dp=3, global_batch=7, ranks=50)
     assert [problem.place for problem in caught.value.problems] == [
         "tp",
         "tp",
