@@ -92,7 +92,7 @@ def test_layouts_that_ran_out_of_memory_do_not_fit(capsys: pytest.CaptureFixture
     assert found.refused <= 1
     assert found.near <= 8
     assert main([str(TABLE)]) == 0
-    assert "wrong: aa_0444" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("wrong: ") == 2
 
 
 @needs_table
