@@ -74,6 +74,19 @@ def test_what_is_offloaded_takes_the_time_of_its_link() -> None:
     assert (runs[1].step_time_ns - runs[0].step_time_ns) / 1e9 == pytest.approx(moved, rel=0.5)
 
 
+@pytest.mark.parametrize("name", ["dgx-a100", "dgx-a100-80gb", "dgx-h100", "dgx-h100-16n"])
+def test_hosts_hold_what_they_have(name: str) -> None:
+    """An eighth of 2 TB for each GPU (MLPerf's descriptions of the machines). Adam's states of 70 B
+    parameters over 8 GPUs, 106 GB each, fit there; those of 405 B, 609 GB, do not."""
+    platform = arm.Platform.load(name, npus=8)
+    assert platform.describe()["remote_memory"]["capacity_bytes"] == 250 * 10**9
+    options = {"tp": 8, "offload": "optimizer", "recompute": "full", "global_batch": 1}
+    (held,) = arm.simulate(arm.workload.build("llama-3-70b", **options), platform).outside
+    assert held["contents"]["optimizer_bytes"] == held["least_bytes"] == 105_844_408_320
+    with pytest.raises(InputError, match=r"608.8 GB .* more than its 250.0 GB"):
+        arm.simulate(arm.workload.build("llama-3-405b", **options), platform)
+
+
 def test_a_platform_without_hosts_names_the_key() -> None:
     link = {"bandwidth": "100 GB/s", "latency": "1 us"}
     platform = arm.Platform("Switch(4)", **link)  # type: ignore[arg-type]
