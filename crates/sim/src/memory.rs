@@ -4,7 +4,7 @@ use crate::parts::Parts;
 use executor::RankTotals;
 use graph::Footprint;
 use platform::{BAND_PERCENT, Fits};
-use units::GIGA;
+use units::{Bytes, GIGA};
 
 /// The fullest NPU of a run.
 pub(crate) struct Fullest {
@@ -53,10 +53,16 @@ impl Fullest {
         let needs = format!("{}, but its NPU has {}", self.needs(), gb(capacity.0));
         match self.fits(parts)? {
             Fits::Yes => None,
-            Fits::Near => Some(format!(
-                "the workload may not fit: {needs}, and what is needed is known to about \
-                 {BAND_PERCENT} %"
-            )),
+            Fits::Near => {
+                let (least, most) = Fits::limits(Bytes(self.bytes));
+                Some(format!(
+                    "the workload may not fit: {needs}, and what is needed is known to about \
+                     {BAND_PERCENT} % ({} to {}). If it fits, it may be slow: an allocator \
+                     then frees blocks and asks for them again in each step",
+                    gb(least),
+                    gb(most)
+                ))
+            }
             Fits::No => Some(format!("the workload does not fit: {needs}")),
         }
     }

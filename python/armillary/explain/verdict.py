@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..estimate.report_detail import detail
+from ..platform.platform import fit_limits
 from ..repeat import Again, Unrepeatable
 from ..report.plain_names import words
 from ..report.quantity import share, size
@@ -192,7 +193,11 @@ def _lacks_memory(report: Report) -> str:
     said = f"an NPU would need {size(needed)} and has {size(capacity)}"
     if fits == "no":
         return f"it does not fit: {said}"
-    return f"it may not fit: {said}, which is closer than memory is known"
+    least, most = (size(each) for each in fit_limits(needed))
+    return (
+        f"it may not fit, or be slow: {said}, which is closer than memory is known ({least} to "
+        f"{most})"
+    )
 
 
 def _best(report: Report, found: whatif.WhatIf | None) -> whatif.Effect | None:

@@ -26,9 +26,8 @@ def too_large(summary: Summary | None, platform: Platform) -> list[Problem]:
 def near(summary: Summary | None, platform: Platform) -> list[str]:
     """One warning for all ranks whose memory is so near to that of an NPU that they may not fit."""
     needs = _those(summary, platform, "near")
-    return [f"memory: {needs}, which is closer than memory is known: they may not fit"] * bool(
-        needs
-    )
+    said = "which is closer than memory is known: they may not fit, or run slowly"
+    return [f"memory: {needs}, {said}"] if needs else []
 
 
 def _those(summary: Summary | None, platform: Platform, answer: str) -> str:

@@ -112,8 +112,8 @@ def test_what_does_not_fit_is_said_first() -> None:
     report["memory_bytes"], report["fits"] = 83_170_000_000, "near"
     found = verdict(report)
     assert found.sentence.startswith(
-        "It may not fit: an NPU would need 83.17 GB and has 80.00 GB, which is closer than memory "
-        "is known; computing bounds"
+        "It may not fit, or be slow: an NPU would need 83.17 GB and has 80.00 GB, which is closer "
+        "than memory is known (79.01 GB to 87.33 GB); computing bounds"
     )
     assert found.facts["fits"] == "near"
 
