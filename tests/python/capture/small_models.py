@@ -30,6 +30,7 @@ _LATENT = {
     "n_group": 2,
     "topk_group": 1,
     "first_k_dense_replace": 1,
+    "num_nextn_predict_layers": 0,
     "num_key_value_heads": 4,
     "q_lora_rank": 24,
     "kv_lora_rank": 16,
