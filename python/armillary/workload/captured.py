@@ -510,8 +510,12 @@ def _warnings(plan: CapturedPlan) -> tuple[str, ...]:
 
 
 def _of_parameters(found: Capture) -> Iterator[str]:
-    """How many parameters are trained, where not all are."""
+    """Parameters of text and towers, where a model has towers, and how many are trained, where not
+    all are."""
     total, trained = found.parameters.total, found.parameters.trained
+    if towers := found.parameters.towers:
+        parts = ", ".join(f"{name} {count:,}" for name, count in towers.items())
+        yield f"{counted(total, 'parameter')}: text {found.parameters.text:,}, {parts}"
     if trained < total:
         yield f"{trained:,} of {counted(total, 'parameter')} are trained"
 

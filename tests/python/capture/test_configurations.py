@@ -19,7 +19,7 @@ from armillary import capture
 from armillary.capture import parameters
 from armillary.model.decoder_reader import decoder
 from armillary.model.weights import mtp_weights
-from armillary.workload import load_model
+from armillary.workload import build, load_model
 
 SHAPES = ROOT / "tests/python/data/hugging_face"
 with (SHAPES / "counts.csv").open(encoding="utf-8") as counts:
@@ -43,6 +43,10 @@ def test_towers_count_apart() -> None:
     found = parameters(SHAPES / "gemma-3-27b.json")
     assert found.towers == {"vision_tower": tower, "multi_modal_projector": projector}
     assert found.total == TEXT["gemma-3-27b"] + tower + projector
+    summary = build(f"capture:{SHAPES / 'gemma-3-27b.json'}", seq=64).summary
+    assert summary is not None
+    said = f"text {TEXT['gemma-3-27b']:,}, vision_tower {tower:,}, multi_modal_projector"
+    assert any(said in note for note in summary.notes)
 
 
 @pytest.mark.parametrize("model", ["glm-4.6", "deepseek-v3"])
