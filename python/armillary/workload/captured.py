@@ -39,6 +39,7 @@ from .checks import Fault, expert_faults, layout_faults, nearest, token_faults
 from .memory import gathered, states
 from .mesh import spread, stage_programs
 from .parallelism import (
+    PRECISIONS,
     BucketSize,
     Capacity,
     ContextExchange,
@@ -47,6 +48,7 @@ from .parallelism import (
     ModuleNames,
     Moments,
     Parallelism,
+    Recipe,
     Width,
     ZeroStage,
 )
@@ -125,6 +127,13 @@ class Options:
     early_stop: bool = False
     """Recomputation ends when all that is needed exists, as PyTorch's checkpoints do by default.
     Off: the whole module or layer is computed again, as torchtitan and Megatron do."""
+    precision: Width | None = None
+    """Format of matrix products of parameters in repeated modules. Default: the capture's format;
+    `fp8` and `nvfp4` are narrower ones. Routers and matrices whose sizes are not multiples of 16
+    keep their format."""
+    fp8_recipe: Recipe = "tensorwise"
+    """Scales of 8-bit operands: `delayed`, from earlier steps; `tensorwise`, one for the tensor;
+    `rowwise`, for rows and columns; `blockwise`, for 128 elements or 128 x 128 (DeepSeek-V3)."""
     moments: Moments = "fp32"
     """Format of Adam's moments; the master copy is fp32."""
     fp32_gradients: bool = False
@@ -235,7 +244,10 @@ class _Setting:
         return True
 
 
-_OWN = ("global_batch", "schedule", "micro_batch", "seq", "sp", "cp_comm_type", *_OF_INPUTS)
+_OWN = (
+    *("global_batch", "schedule", "micro_batch", "seq", "sp", "cp_comm_type", "precision"),
+    *_OF_INPUTS,
+)
 """Options that are not those of any model as they are."""
 
 
@@ -249,7 +261,7 @@ def _parallelism(found: Capture, given: Options) -> Parallelism:
         global_batch=found.samples * given.dp * waves if batch is None else batch,
         seq=max(found.tokens // found.samples, 1),
         schedule="interleaved" if given.virtual_stages > 1 else given.schedule,
-        precision=_precision(found),
+        precision=_precision(found, given.precision),
         cp_comm_type=given.cp_comm_type or ("p2p" if given.cp > 1 else None),
         sp=bool(found.rules.experts) and given.tp > 1 if given.sp is None else given.sp,
     )
@@ -308,8 +320,9 @@ def _degree_faults(par: Parallelism, local: Division) -> Iterator[Fault]:
         yield "cp_comm_type", said, "p2p, all_gather"
 
 
-def _precision(found: Capture) -> Width:
-    """The format that most parameters have."""
+def _precision(found: Capture, wanted: Width | None) -> Width:
+    """The format of matrix products of parameters: that of most parameters, or a narrower one that
+    is `wanted`."""
     counts: dict[str, int] = {}
     for each in found.parameters.tensors:
         counts[each.dtype] = counts.get(each.dtype, 0) + each.count
@@ -317,7 +330,12 @@ def _precision(found: Capture) -> Width:
     if most not in _PRECISIONS:
         said = f"parameters of {most} are not trained"
         raise InputError([Problem(found.name, "precision", said, ", ".join(_PRECISIONS))])
-    return _PRECISIONS[most]
+    own = _PRECISIONS[most]
+    allowed = (own, "fp8", "nvfp4") if PRECISIONS[own].activation == 2 else (own,)
+    if wanted is not None and wanted not in allowed:
+        said = f"{wanted}, but parameters were captured in {own}"
+        raise InputError([Problem(found.name, "precision", said, ", ".join(allowed))])
+    return wanted or own
 
 
 class CapturedPlan(StagePlan):
@@ -506,6 +524,8 @@ def _warnings(plan: CapturedPlan) -> tuple[str, ...]:
         said.append(f"ZeRO {par.zero} has no effect with dp 1")
     if par.layers_per_stage is None and found.order:
         said += filter(None, [dealt(len(found.order), par.parts)])
+    if par.fp8_recipe != "tensorwise" and par.bytes.gemm == par.bytes.activation:
+        said.append(f"fp8_recipe has no effect with {par.precision}")
     return tuple(said)
 
 

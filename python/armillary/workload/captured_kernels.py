@@ -7,16 +7,21 @@ With `kernels="fused"` kernels that only pass over tensors are one kernel betwee
 reads what comes from elsewhere and writes what is used elsewhere, as kernels of `torch.compile` do.
 With `eager` each is a kernel of its own.
 
+Products in 8 bits have their operands cast before: inputs and parameters in the forward pass, as
+they are and transposed, and gradients in the backward pass (`layer.py` has the bytes by recipe).
+
 Source: Ansel et al. 2024 (PyTorch 2, section 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from ..capture.records import Operation
 from .captured_attention import exchanged
 from .captured_parallel import LocalBlock
 from .captured_recompute import Again
+from .layer import CASTS
 from .parallelism import Parallelism
 from .script import Gemm, KernelStep, Script, Scripts, Step
 
@@ -24,7 +29,7 @@ _WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "float8_e4m3
 
 
 def scripts(local: LocalBlock, path: str, par: Parallelism) -> Scripts:
-    """Forward and backward pass of a block."""
+    """Forward and backward pass of a block, which repeats where it has a `path`."""
     forward, backward = (
         [each for each in local.block.operations if each.backward is which]
         for which in (False, True)
@@ -54,6 +59,7 @@ def _steps(
     elsewhere = {each.memory for each in local.block.saved}
     elsewhere |= {each.memory for operation in others for each in operation.reads}
     last = {each.memory: at for at, operation in enumerate(ours) for each in operation.reads}
+    narrow = _Narrow.of(local, par, bool(ours) and ours[0].backward) if path else _Narrow()
     run: list[Operation] = []
     for at, each in enumerate(ours):
         before, after = local.around(each)
@@ -66,6 +72,9 @@ def _steps(
             run.append(each)
         elif each.kind == "attention" and par.cp > 1:
             yield from exchanged(each, par, f"{_inside(each, path)}.")
+        elif each.product is not None and each.module in narrow.modules:
+            yield from narrow.casts(each, path, par)
+            yield _step(each, path, narrow=True)
         else:
             yield _step(each, path)
         if after:
@@ -73,6 +82,55 @@ def _steps(
             run = []
             yield from after
     yield from _merged(run, len(ours), last, elsewhere, path)
+
+
+_ROUTERS = ("gate", "router")
+"""Last names of modules that choose experts, whose products keep their format."""
+_ALIGNED = 16
+"""Sizes of products in 8 and 4 bits are multiples of this (cuBLASLt)."""
+
+
+@dataclass
+class _Narrow:
+    """Products of a pass in 8 or 4 bits."""
+
+    modules: frozenset[str] = frozenset()
+    """Modules with such products."""
+    cast: set[int] = field(default_factory=set)
+    """Memory of operands that are cast already."""
+
+    @classmethod
+    def of(cls, local: LocalBlock, par: Parallelism, backward: bool) -> _Narrow:
+        """The products of a block, at the beginning of a pass."""
+        if par.bytes.gemm == par.bytes.activation:
+            return cls()
+        found = [
+            each
+            for each in local.block.operations
+            if not each.backward and _is_narrow(each, par.bytes.activation)
+        ]
+        read = {x.memory for each in found for x in each.reads} if backward else set[int]()
+        return cls(frozenset(each.module for each in found), read)
+
+    def casts(self, each: Operation, path: str, par: Parallelism) -> Iterator[KernelStep]:
+        """Operands that are not cast yet. In the backward pass, they are gradients: parameters and
+        inputs have been cast in the forward pass."""
+        matrices = [x for x in each.reads if len(x.shape) > 1 and x.memory not in self.cast]
+        self.cast.update(x.memory for x in matrices)
+        elements = sum(x.bytes for x in matrices) // par.bytes.activation
+        moved = CASTS[par.fp8_recipe](par.bytes.activation, par.bytes.gemm) * elements
+        if elements:
+            yield KernelStep(f"{_name(each, path)}.cast", "elementwise", 0, moved)
+
+
+def _is_narrow(each: Operation, width: int) -> bool:
+    """Whether it is a product of a parameter that may have fewer bits than `width` bytes."""
+    if each.product is None or each.module.rpartition(".")[2] in _ROUTERS:
+        return False
+    sizes = each.product
+    aligned = not any(size % _ALIGNED for size in (sizes.n, sizes.k))
+    formats = {_WIDTHS.get(x.dtype) for x in each.reads if x.parameter}
+    return aligned and formats == {width}
 
 
 def _merged(
@@ -106,8 +164,9 @@ def _merged(
     yield KernelStep(_name(run[0], path), kind, 0, moved + sum(given.values()) + sum(stays))
 
 
-def _step(each: Operation, path: str) -> Step:
+def _step(each: Operation, path: str, narrow: bool = False) -> Step:
     name, width = _name(each, path), _WIDTHS.get(each.reads[0].dtype, 4) if each.reads else 4
+    width = 0 if narrow else width
     if each.product is not None:
         sizes = each.product
         grouped = each.kind == "grouped_matmul"

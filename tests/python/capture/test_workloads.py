@@ -82,6 +82,48 @@ def test_a_step_is_like_the_generators(llama: Capture, config: Path) -> None:
     assert times[0] == pytest.approx(times[1], rel=0.1)
 
 
+@pytest.mark.parametrize("recipe", ["delayed", "tensorwise", "rowwise", "blockwise"])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_products_in_8_bits_save_what_the_generator_says(
+    recipe: str, recompute: str, llama: Capture, config: Path
+) -> None:
+    """Faster products, less what casts take; the head keeps its format."""
+    times: list[list[float]] = [
+        [
+            arm.simulate(made, "dgx-h100").step_time_ns
+            for made in (
+                captured(llama, dp=8, recompute=recompute, **more),
+                build(config, dp=8, seq=TOKENS, recompute=recompute, **more),
+            )
+        ]
+        for more in ({}, {"precision": "fp8", "fp8_recipe": recipe})
+    ]
+    ours, theirs = (wide - narrow for wide, narrow in zip(*times, strict=True))
+    # Queries, keys and values are three kernels here, which share the cast of their input.
+    assert ours == pytest.approx(theirs, rel=0.1, abs=0.02 * times[0][0])
+
+
+def test_narrow_products_keep_memory_and_operations(llama: Capture) -> None:
+    wide, narrow = captured(llama).summary, captured(llama, precision="nvfp4").summary
+    assert wide is not None
+    assert narrow is not None
+    assert wide.flops == narrow.flops
+    assert [each.memory for each in wide.classes] == [each.memory for each in narrow.classes]
+
+
+def test_formats_that_a_capture_cannot_have_are_refused(llama: Capture) -> None:
+    with pytest.raises(InputError, match=r"fp32, but parameters were captured in bf16"):
+        captured(llama, precision="fp32")
+    module = arm.capture(Mine(), torch.empty(64, 256))
+    with pytest.raises(InputError, match=r"fp8, but parameters were captured in fp32"):
+        captured(module, precision="fp8")
+
+
+def test_a_recipe_without_8_bits_is_said_to_have_no_effect(llama: Capture) -> None:
+    result = arm.simulate(captured(llama, fp8_recipe="delayed"), "dgx-h100", npus=1)
+    assert "fp8_recipe has no effect with bf16" in result.warnings
+
+
 def test_kernels_that_pass_over_tensors_are_merged(llama: Capture) -> None:
     merged, single = captured(llama), captured(llama, kernels="eager")
     assert operations(merged) == operations(single)
