@@ -72,11 +72,11 @@ class Parameters:
         """Numbers of those of other parts than the language model, by the name of the part; empty
         for a model of text alone."""
         paths = [each.name.split(".") for each in self.tensors]
-        if not any("language_model" in path for path in paths):
+        if all(_TEXT.isdisjoint(path) for path in paths):
             return {}
         found: Counter[str] = Counter()
         for path, each in zip(paths, self.tensors, strict=True):
-            if "language_model" not in path and path[0] != "lm_head":
+            if _TEXT.isdisjoint(path) and path[0] not in _HEADS:
                 found[next(part for part in path if part != "model")] += each.count
         return dict(found)
 
@@ -89,3 +89,9 @@ class Parameters:
             "towers": self.towers,
             "multi_token_prediction": self.multi_token,
         }
+
+
+_TEXT = frozenset({"language_model", "text_decoder", "text_model"})
+"""Names of modules that read or write text, next to towers."""
+_HEADS = ("lm_head", "text_projection")
+"""Names of modules behind them."""

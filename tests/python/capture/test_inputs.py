@@ -20,7 +20,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 import armillary as arm
-from armillary.capture import hugging_face
+from armillary.capture import hugging_face, parameters
 from armillary.capture.inputs import Sizes, of_model
 from armillary.errors import InputError
 from armillary.workload import build
@@ -119,6 +119,14 @@ def test_the_whole_of_an_encoder_decoder_is_captured(tmp_path: Path) -> None:
     paths = [path for block in found.blocks for path in block.modules]
     parts = ("encoder", "decoder")
     assert paths == [f"model.{part}.layers.{at}" for part in parts for at in range(2)]
+
+
+def test_towers_of_a_model_that_compares_texts_and_images(tmp_path: Path) -> None:
+    found = parameters(written("clip", tmp_path))
+    assert sorted(found.towers) == ["logit_scale", "vision_model", "visual_projection"]
+    model = real("clip")
+    parts = (*model.text_model.parameters(), *model.text_projection.parameters())
+    assert found.text == sum(each.numel() for each in parts)
 
 
 def test_a_step_with_images(tmp_path: Path) -> None:
