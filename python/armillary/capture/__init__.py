@@ -39,7 +39,7 @@ def capture(
     images: int = 0,
     image_size: int = 0,
     name: str = "",
-    tp_plan: Mapping[str, str] | None = None,
+    tp_plan: Mapping[str, Any] | Callable[[Any, Any], Any] | None = None,
     ep_plan: Mapping[str, str] | None = None,
     treat: Treat = (),
 ) -> Capture:
@@ -53,8 +53,10 @@ def capture(
     `treat` names stands for classes of modules that cannot be captured: {"Router": "linear"}.
 
     `tp_plan` says how tensor parallelism divides a module's parameters, `{"layers.*.q_proj":
-    "colwise"}`, and `ep_plan` which of them hold experts, `{"layers.*.experts.*": "experts"}`
-    (docs/models/capture.md). A configuration's come from `transformers`.
+    "colwise"}`, also with PyTorch's styles (`ColwiseParallel()`), or is a function of module and
+    mesh that calls `parallelize_module`. `ep_plan` says which parameters hold experts,
+    `{"layers.*.experts.*": "experts"}` (docs/models/capture.md). Plans of a configuration, or of a
+    module of `transformers`, come from `transformers`.
 
     Raises `InputError` where the model is not known, needs code that comes with it, or stops on
     tensors without data."""
@@ -67,7 +69,7 @@ def capture(
         if inputs is None:
             said = "a module needs its inputs"
             raise InputError([Problem("", "inputs", said, "tensors by name or in order")])
-        rules = plans.given([each for each, _ in model.named_parameters()], tp_plan, ep_plan)
+        rules = plans.of_module(model, tp_plan, ep_plan)
         found = run.record(model, inputs, loss, name or type(model).__name__, treat=treat)
         return replace(found, rules=rules)
     for option, plan in (("tp_plan", tp_plan), ("ep_plan", ep_plan)):

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import torch
+
 from ..errors import InputError, Problem
+from . import styles
 from .records import Rules, TensorRule
 
 _WORDS: dict[str, TensorRule | None] = {
@@ -98,6 +101,21 @@ _MORE: dict[str, dict[str, str]] = {
     },
 }
 """Plans for types of models where `transformers` has none."""
+
+
+def of_module(
+    module: torch.nn.Module,
+    tensor: Mapping[str, Any] | Callable[[Any, Any], Any] | None,
+    experts: Mapping[str, str] | None,
+) -> Rules:
+    """The rules of a module: those that a user gives, else those of `transformers` where the module
+    comes from there. Raises `InputError`."""
+    if tensor is None and experts is None and hasattr(module, "_tp_plan"):
+        return of_transformers(module)
+    if tensor is not None:
+        of = styles.words if isinstance(tensor, Mapping) else styles.noted
+        tensor = of(module, tensor)  # type: ignore[arg-type]
+    return given([name for name, _ in module.named_parameters()], tensor, experts)
 
 
 def given(

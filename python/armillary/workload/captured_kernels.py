@@ -133,6 +133,10 @@ def _is_narrow(each: Operation, width: int) -> bool:
     return aligned and formats == {width}
 
 
+_TAKES = {"embedding", "gather", "index", "index_select", "take_along_dim"}
+"""Operators that read rows and give them."""
+
+
 def _merged(
     run: Sequence[Operation], end: int, last: dict[int, int], elsewhere: set[int], path: str
 ) -> Iterator[KernelStep]:
@@ -144,6 +148,11 @@ def _merged(
     made: dict[int, int] = {}
     moved = 0
     for each in run:
+        if each.name in _TAKES:
+            # Rows are read where they are, and go on in the kernel.
+            moved += 0 if each.reads[0].memory in made else each.bytes // 2
+            made |= {written.memory: written.bytes for written in each.writes}
+            continue
         if each.kind == "gather":
             # Rows are found while the kernel runs: they are read and written as they are.
             moved += each.bytes

@@ -16,6 +16,15 @@ pytest.importorskip("transformers")
 import torch
 from small_models import SMALL
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 from torch.nn import functional
 
 import armillary as arm
@@ -333,6 +342,46 @@ def test_without_a_plan_all_is_replicated() -> None:
     assert not volumes(spread, "tp")
     assert spread.summary is not None
     assert any("head, layers.*.down" in each for each in spread.summary.notes)
+
+
+def titan(module: Mine, mesh: DeviceMesh) -> None:
+    """As torchtitan's models apply their plans."""
+    assert mesh.size() == 1
+    outer = {
+        "table": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+        "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Shard(-1)),
+    }
+    parallelize_module(module, mesh, outer)
+    for layer in module.layers:
+        inner: dict[str, ParallelStyle] = {
+            "norm": SequenceParallel(),
+            "up": ColwiseParallel(),
+            "down": RowwiseParallel(output_layouts=Shard(1)),
+        }
+        parallelize_module(module=layer, device_mesh=mesh, parallelize_plan=inner)
+
+
+def test_a_plan_of_pytorch_is_that_of_words() -> None:
+    tokens = torch.zeros(2, 64, dtype=torch.long)
+    noted = arm.capture(Mine(), tokens, tp_plan=titan)
+    assert noted.rules.tensor == {**mine(PLAN).rules.tensor, "head.weight": "colwise"}
+    same(captured(noted, tp=4, sp=True), captured(mine(PLAN), tp=4, sp=True))
+    styles = {"layers.*.up": ColwiseParallel(), "table": RowwiseParallel()}
+    found = arm.capture(Mine(), tokens, tp_plan=styles).rules.tensor
+    assert found["layers.3.up.bias"] == "colwise"
+    assert found["table.weight"] == "vocabulary"
+
+
+def test_styles_without_a_word_are_refused() -> None:
+    class Odd(ParallelStyle):
+        def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+            return module
+
+    tokens = torch.zeros(2, 64, dtype=torch.long)
+    with pytest.raises(InputError, match="Odd of head is unknown"):
+        arm.capture(Mine(), tokens, tp_plan={"head": Odd()})
+    with pytest.raises(InputError, match="divides a Linear that is not in the module"):
+        arm.capture(Mine(), tokens, tp_plan=lambda _, mesh: parallelize_module(nn.Linear(2, 2)))
 
 
 @pytest.mark.parametrize(
