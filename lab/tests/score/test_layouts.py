@@ -80,6 +80,17 @@ def test_wrong_tables_are_refused(text: str, said: str, tmp_path: Path) -> None:
     assert main([str(path)]) == 2
 
 
+def test_rows_that_no_options_describe_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(HEAD + ROW + ROW.replace("disabled", "every_second_layer"))
+    assert main([str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "| all | 1 | 0 |" in said
+    assert "can't be laid out: 1 (unknown recompute 'every_second_layer')" in said
+
+
 @needs_table
 def test_layouts_that_ran_out_of_memory_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
     """Numbers of docs/models/memory.md. The targets are 95, 1 and 8 %."""

@@ -55,6 +55,7 @@ class Layout:
     pp: int
     sp: bool
     recompute: str
+    """Our word for it; the source's where we have none."""
     kernel: str
     """Words of the source for the kernels of attention and of norms."""
     ran: bool
@@ -116,7 +117,7 @@ def _layout(row: Mapping[str, str]) -> Layout:
         counts["tp"],
         counts["pp"],
         row["sequence_parallel"] == "True",
-        RECOMPUTED[row["activation_checkpointing"]],
+        RECOMPUTED.get(row["activation_checkpointing"], row["activation_checkpointing"]),
         row["kernel"],
         row["status"] == "ok",
         float(time) if time else None,
