@@ -64,14 +64,17 @@ def of_model(model: torch.nn.Module, sizes: Sizes, file: str) -> Given:
     config: Any = model.config
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
         given["decoder_input_ids"] = tokens
-    if getattr(config.get_text_config(), "use_cache", None) is not None and "use_cache" in takes:
-        given["use_cache"] = False
+    any_name = any(each.kind is each.VAR_KEYWORD for each in takes.values())
+    if getattr(config.get_text_config(), "use_cache", None) is not None:
+        given |= {"use_cache": False} if any_name or "use_cache" in takes else {}
     return given, lambda result: _cross_entropy(result, tokens)
 
 
 def _is_pair(model: torch.nn.Module) -> bool:
     """Whether a model compares texts and images, as CLIP does, and needs both."""
     names = {name for name, _ in model.named_children()}
+    if type(model).__name__.endswith("Generation"):
+        return False
     return {"text_model", "vision_model"} <= names or {"text_model", "image_model"} <= names
 
 

@@ -25,6 +25,7 @@ _QUIET = {
     "new_empty",
     "new_empty_strided",
     "set_",
+    "squeeze_",
     "resize_",
 }
 """Operators that start no kernel, although PyTorch does not mark them as views."""

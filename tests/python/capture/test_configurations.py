@@ -138,6 +138,7 @@ OTHER_WAYS: dict[str, dict[str, object]] = {
     },
     "parts without experts": {"model_type": "aria"},
     "no head": {"model_type": "clip_text_model"},
+    "a cache of scans": {"model_type": "granitemoehybrid", "num_hidden_layers": 2},
 }
 
 
