@@ -106,7 +106,8 @@ def _with_head(
     if own is not None and own != whole:
         how = "when nothing is said" if given is None else "as given"
         said = f"is {whole!r} for {outer!r} {how}, and {own!r} for its text part"
-        raise InputError([Problem(file, key, said, "the same value at both places")])
+        way = f"the same value at both places; or {capturing(file)}"
+        raise InputError([Problem(file, key, said, way)])
     return {**inner, key: whole}
 
 

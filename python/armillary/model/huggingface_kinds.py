@@ -402,10 +402,13 @@ def _llama4(reader: Reader) -> dict[str, Any]:
 
 def _gpt_oss(reader: Reader) -> dict[str, Any]:
     """Biases everywhere, sinks, a window in every second layer; clamped inputs of SwiGLU and YaRN
-    with an attention factor, as in all its configurations."""
+    with an attention factor, as in all its configurations. Published ones repeat the number of
+    experts of a token under a name of their own."""
+    top_k = reader.field("top_k", 4)
+    reader.require("experts_per_token", top_k)
     return {
         "experts": reader.field("experts"),
-        "top_k": reader.field("top_k", 4),
+        "top_k": top_k,
         "expert_ffn": reader.field("ffn"),
         "router_bias": True,
         "bias": True,

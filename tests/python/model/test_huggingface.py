@@ -130,6 +130,7 @@ GPT_OSS = {
     "layer_types": ["sliding_attention", "full_attention"] * 12,
     "max_position_embeddings": 131072,
     "num_attention_heads": 64,
+    "experts_per_token": 4,
     "num_experts_per_tok": 4,
     "num_hidden_layers": 24,
     "num_key_value_heads": 8,
@@ -441,6 +442,12 @@ MISTRAL_SMALL_4 = {
         "vocab_size": 131072,
     },
 }
+
+
+def test_experts_of_a_token_have_one_number(tmp_path: Path) -> None:
+    """`transformers` reads one of the two keys alone."""
+    with pytest.raises(InputError, match=r"experts_per_token: 8 is not modelled \(allowed: 4;"):
+        loaded(tmp_path, {**GPT_OSS, "experts_per_token": 8})
 
 
 def test_the_text_part_says_what_it_is(tmp_path: Path) -> None:
