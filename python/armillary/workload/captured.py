@@ -92,6 +92,9 @@ class Options:
     """Data parallelism: replicas of the model, the expert-parallel ones included."""
     ep: Count = 1
     """Expert parallelism: experts are divided over `ep` of the `dp` replicas."""
+    etp: Count | None = None
+    """Expert tensor parallelism: ranks that divide each expert. Default: `tp`. With 1, experts are
+    whole, and `ep` takes all tp x cp ranks of a replica before those of others."""
     capacity_factor: Capacity | None = None
     """Experts take this multiple of an even share of tokens, padded. Default: no token is
     dropped."""
@@ -365,7 +368,7 @@ class CapturedPlan(StagePlan):
             for each in at.found.parameters.tensors
             if each.name == path or each.name.startswith(f"{path}.")
         ]
-        again = recomputation(local.block, at.par)
+        again = recomputation(local.block, at.par, summed=local.summed)
         unit = Unit(
             path,
             scripts(local, path, at.par),

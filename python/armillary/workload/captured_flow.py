@@ -15,6 +15,8 @@ from .captured_marks import Marks, Span
 from .parallelism import Parallelism
 from .script import CollectiveStep, KernelStep, Start, Step, Wait
 
+REDUCES = "reduce"
+"""End of the names of reductions of partial sums in forward passes."""
 _SUMS = {"add", "add_", "sub", "sub_"}
 """Operators that give a partial sum of partial sums."""
 _ALONG = {
@@ -62,6 +64,8 @@ class Flow(Marks):
         """Gradients of parameters that are computed while the next collective runs."""
         self._waits: list[Wait] = []
         """Collectives that these gradients wait for."""
+        self._gathered: dict[int, Step] = {}
+        """Gathers of the pass at work, by memory."""
         self._next: dict[int, Operation] = {}
         """The first operation of the pass that reads each memory."""
         self._made_by: dict[int, Operation] = {}
@@ -73,7 +77,7 @@ class Flow(Marks):
         self, operations: Sequence[Operation], path: str, needed: set[int]
     ) -> list[Operation | Step]:
         """One pass of a block, which leaves no partial sum that is `needed` after it."""
-        self._out, self._path, self.gathered = [], path, set()
+        self._out, self._path, self._gathered = [], path, {}
         self._next, self._made_by = {}, {}
         for each in reversed(operations):
             self._next |= {x.memory: each for x in each.reads}
@@ -151,7 +155,7 @@ class Flow(Marks):
             for bias in others:
                 if self.rules.get(bias.parameter, "rowwise") != "rowwise":
                     self.span(bias, len(bias.shape) - 1)
-        elif weight is not None and self.par.tp > 1:
+        elif weight is not None and self.par.tp > 1 and weight.parameter not in self.experts:
             self.replicated.add(weight.parameter)
         region = rule is not None or any(self.divided(x) is not None for x in (a, b))
         mixes = not (weight or gradient) and self.covers(each)
@@ -340,9 +344,9 @@ class Flow(Marks):
         scale = Fraction(1, self.par.cp) * (self.load if memory in self.sent else 1)
         size = math.ceil(self._sizes[memory] * scale)
         if not self._held:
-            self._call(each, "reduce", kind, size)
+            self._call(each, REDUCES, kind, size)
             return
-        call = CollectiveStep(self._named(each, "reduce"), kind, size, "tp")
+        call = CollectiveStep(self._named(each, REDUCES), kind, size, "tp")
         self._out += [Start(*call), *self._waits, *self._held, Wait(call.name)]
         self._waits, self._held = [], []
 
@@ -350,19 +354,27 @@ class Flow(Marks):
         """Brings all tokens of a tensor that is divided by tokens; `later` while others run. Those
         that experts take are kept."""
         memory = x.memory
-        there = self.sp == 1 or memory in self.gathered | self.stays
+        there = self.sp == 1 or memory in self.stays
         whole = memory in self.spans or memory in self.weights or memory in self.partial
-        if there or whole or memory not in self.tokens or "float" not in x.dtype:
+        if there or whole or memory not in self.tokens or not _has_point(x):
+            return
+        known = self._gathered.get(memory)
+        if isinstance(known, CollectiveStep):
+            # The same call again, for where the first reader is not computed again.
+            self._out.append(known)
+        if known is not None:
             return
         size = self.local(x, False)
-        (self.stays if each.kind == "grouped_matmul" else self.gathered).add(memory)
         name = self._named(each, "regather" if later else "gather")
-        call = CollectiveStep(name, "all_gather", size, "tp")
+        kind = Start if later else CollectiveStep
+        call = kind(name, "all_gather", size, "tp")
+        self._out.append(call)
         if later:
-            self._out.append(Start(*call))
             self._waits.append(Wait(name))
+        if each.kind == "grouped_matmul":
+            self.stays.add(memory)
         else:
-            self._out.append(call)
+            self._gathered[memory] = call
 
     def _whole(self, each: Operation, x: Buffer) -> None:
         """Gathers the parts of a divided tensor."""

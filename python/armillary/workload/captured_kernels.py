@@ -61,8 +61,11 @@ def _steps(
     last = {each.memory: at for at, operation in enumerate(ours) for each in operation.reads}
     narrow = _Narrow.of(local, par, bool(ours) and ours[0].backward) if path else _Narrow()
     run: list[Operation] = []
+    sent: set[int] = set()
     for at, each in enumerate(ours):
         before, after = local.around(each)
+        before = tuple(step for step in before if id(step) not in sent)
+        sent |= {id(step) for step in before}
         passes = each.kind in ("elementwise", "gather") and par.kernels == "fused"
         if before or not passes:
             yield from _merged(run, at, last, elsewhere, path)

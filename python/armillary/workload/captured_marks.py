@@ -45,8 +45,10 @@ class Marks:
     def __init__(self, rules: Rules, par: Parallelism, degrees: Mapping[str, int]) -> None:
         self.par, self.degrees = par, degrees
         """Degrees of the roots that fewer than `tp` ranks divide."""
-        self.rules = rules.tensor if par.tp > 1 else {}
         self.experts = frozenset(rules.experts)
+        whole = self.experts if par.expert_tp == 1 else frozenset[str]()
+        every = rules.tensor if par.tp > 1 else {}
+        self.rules = {name: rule for name, rule in every.items() if name not in whole}
         self.sp = par.tp if par.sp else 1
         """Ranks that sequence parallelism divides tokens by."""
         self.parameters: dict[str, Span] = {}
@@ -60,10 +62,8 @@ class Marks:
         """Parameters and their gradients."""
         self.expert_weights: set[int] = set()
         """Gradients of experts among them."""
-        self.gathered: set[int] = set()
-        """Memories whose tokens are all there, in the pass at work."""
         self.stays: set[int] = set()
-        """Those that are kept so for the backward pass."""
+        """Memories whose tokens are all there, and are kept for the backward pass."""
         self._parts: dict[str, int] = {}
         self._queries: set[str] = set()
         self._shared: set[str] = set()
@@ -102,7 +102,6 @@ class Marks:
         for marks in (self.partial, self.tokens, self.sent, self.weights):
             marks.discard(write.memory)
         self.spans.pop(write.memory, None)
-        self.gathered.discard(write.memory)
         self.stays.discard(write.memory)
 
     def rule(self, x: Buffer, letters: str, second: bool) -> None:

@@ -35,10 +35,10 @@ from dataclasses import dataclass, replace
 from ..capture.parameter_counts import Parameter
 from ..capture.records import Block, Operation
 from ..capture.result import Capture
-from .captured_flow import Flow
+from .captured_flow import REDUCES, Flow
 from .captured_marks import Fit, Span
 from .parallelism import Parallelism
-from .script import Step
+from .script import CollectiveStep, Step
 
 Around = tuple[tuple[Step, ...], tuple[Step, ...]]
 """Messages and copies before and after an operation."""
@@ -51,6 +51,16 @@ class LocalBlock:
     block: Block
     """Operations and tensors with the sizes that they have on the rank."""
     _around: Mapping[int, Around]
+
+    @property
+    def summed(self) -> frozenset[int]:
+        """Identities of operations whose results are partial sums that are reduced to the tokens of
+        a rank."""
+        return frozenset(
+            number
+            for number, (_, after) in self._around.items()
+            if any(isinstance(x, CollectiveStep) and x.kind == "reduce_scatter" for x in after)
+        )
 
     def around(self, each: Operation) -> Around:
         """Messages and copies before and after one of the operations."""
@@ -147,6 +157,10 @@ def _local(flow: Flow, block: Block, *passes: Sequence[Operation | Step]) -> Loc
             if not isinstance(each, Operation):
                 before.append(each)
                 continue
+            if operations and before and before[0].name.endswith(REDUCES):
+                # With the operation that gives the partial sum, if it is computed again.
+                last = id(operations[-1])
+                around[last] = around.get(last, ((), ()))[0], (before.pop(0),)
             operations.append(each)
             if before:
                 around[id(each)] = tuple(before), ()

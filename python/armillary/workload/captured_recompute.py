@@ -7,7 +7,8 @@ here: the scripts of passes (`captured.py`), recomputation of decoders (`recompu
 - A module that is recomputed keeps its inputs, not what autograd kept inside of it. A tensor that
   autograd keeps outside of it, too, stays.
 - With `ops` a layer keeps its input, results of attention, and every other result of a matrix
-  product, the first one included. Products that route tokens to experts, grouped products and
+  product, the first one included; with sequence parallelism also sums over its ranks. Products that
+  route tokens to experts, grouped products and
   products with a bias are computed again.
 - All operations of the module or layer run again; with `early_stop` those up to the last tensor
   that autograd keeps.
@@ -18,7 +19,7 @@ Sources: Chen et al. 2016 (arXiv:1604.06174); PyTorch (`torch.utils.checkpoint`)
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -40,9 +41,12 @@ class Again:
     """Bytes that exist again while the backward pass of the block runs."""
 
 
-def recomputation(block: Block, par: Parallelism, repeats: bool = True) -> Again:
+def recomputation(
+    block: Block, par: Parallelism, repeats: bool = True, summed: Set[int] = frozenset()
+) -> Again:
     """Recomputation of a block by the options `recompute`, `recompute_modules` and `early_stop`.
-    Blocks that do not repeat (`repeats` is off) only have modules that are named."""
+    Blocks that do not repeat (`repeats` is off) only have modules that are named. `summed` are
+    identities of operations whose results are reduced to a rank's tokens."""
     whole = sum(each.bytes for each in block.saved)
     if par.modules:
         return _modules(block, sorted(par.modules), par.early_stop)
@@ -52,9 +56,14 @@ def recomputation(block: Block, par: Parallelism, repeats: bool = True) -> Again
     path = block.modules[0]
     if par.recompute == "full":
         return Again(_needed(forward, path, par.early_stop), block.entering, whole)
-    stays = set(_chosen(forward))
+    sums = {at for at, each in enumerate(forward) if id(each) in summed}
+    stays = set(_chosen(forward)) | sums
     again = [each for at, each in enumerate(forward) if at not in stays]
-    results = {each.memory: each.bytes for at in stays for each in forward[at].writes}
+    results = {
+        each.memory: each.bytes // (par.tp if at in sums else 1)
+        for at in stays
+        for each in forward[at].writes
+    }
     back = sum(each.bytes for each in block.saved if each.memory not in results)
     kept = block.entering + sum(results.values())
     return Again(_needed(again, path, par.early_stop), kept, back)
@@ -63,7 +72,11 @@ def recomputation(block: Block, par: Parallelism, repeats: bool = True) -> Again
 def _chosen(forward: Sequence[Operation]) -> Iterator[int]:
     """Numbers of operations whose results `ops` keeps."""
     experts = {
-        each.product.batch for each in forward if each.kind == "grouped_matmul" and each.product
+        x.shape[0]
+        for each in forward
+        if each.kind == "grouped_matmul"
+        for x in each.reads
+        if len(x.shape) == 3
     }
     products = 0
     for at, each in enumerate(forward):

@@ -193,12 +193,45 @@ def test_a_model_with_experts_is_the_generators(draw: int, qwen: Capture, folder
         "tp": drawn.choice([1, 1, 2, 8]),
         "ep": drawn.choice([1, 2, 4]),
         "cp": drawn.choice([1, 1, 2]),
+        "recompute": drawn.choice(["none", "full"]),
         "dp": drawn.choice([4, 8]),
         "pp": drawn.choice([1, 2]),
         "zero": drawn.choice([0, 1, 2, 3]),
         "imbalance": drawn.choice([1, 1.5]),
     }
     same(captured(qwen, **options), build(folder / "qwen3_moe.json", seq=TOKENS, **options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tp": 2, "dp": 4, "ep": 4, "etp": 1, "zero": 1},
+        {"tp": 4, "cp": 2, "dp": 4, "ep": 8, "etp": 1, "pp": 2, "imbalance": 1.25},
+    ],
+)
+def test_experts_may_be_whole(options: dict[str, Any], qwen: Capture, folder: Path) -> None:
+    same(captured(qwen, **options), build(folder / "qwen3_moe.json", seq=TOKENS, **options))
+
+
+@pytest.mark.parametrize("sp", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{"recompute": "full"}, {"recompute": "ops"}, {"recompute_modules": "mlp"}],
+    ids=["full", "ops", "mlp"],
+)
+def test_what_is_computed_again_is_sent_again(
+    options: dict[str, Any], sp: bool, llama: Capture, folder: Path
+) -> None:
+    options = {"tp": 4, "sp": sp, **options}
+    same(captured(llama, **options), build(folder / "llama.json", seq=TOKENS, **options))
+
+
+def test_the_router_is_not_a_product_that_counts(qwen: Capture) -> None:
+    """Every other product is computed again, wherever the experts are."""
+    alone, spread = (
+        classes(captured(qwen, dp=4, ep=ep, recompute="ops"))[0].operations for ep in (1, 4)
+    )
+    assert alone == spread
 
 
 @pytest.mark.parametrize("options", [{"ep": 4, "dp": 4}, {"ep": 2, "dp": 8, "pp": 4}])

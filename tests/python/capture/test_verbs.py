@@ -52,8 +52,8 @@ def test_a_type_that_is_not_known_names_the_way(armillary: Armillary) -> None:
 def test_degrees_do_not_need_another_capture() -> None:
     module = importlib.import_module("armillary.workload.captured")
     module._recorded.cache_clear()
-    for dp, zero, pp in ((8, 0, 1), (8, 1, 1), (4, 3, 1), (2, 0, 4)):
-        build(MAMBA, dp=dp, zero=zero, pp=pp, seq=256)
+    for dp, zero, pp, tp in ((8, 0, 1, 1), (8, 1, 1, 4), (4, 3, 1, 2), (2, 0, 4, 8)):
+        build(MAMBA, dp=dp, zero=zero, pp=pp, tp=tp, seq=256)
     assert module._recorded.cache_info().misses == 1
 
 
