@@ -38,6 +38,8 @@ def build(values: Mapping[str, Any], file: str) -> torch.nn.Module:
         except Exception as error:
             said = f"{model.__name__} cannot be built of it: {_line(error)}"
             raise InputError([Problem(file, "", said, "a configuration of this class")]) from None
+    # Some classes make parameters in their own way, on a processor.
+    made = made.to("meta")
     made.tie_weights()
     made.train()
     return made  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ Here: the order of the steps, and what an error becomes. Not here: how operation
 from __future__ import annotations
 
 import copy
+import logging
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,8 @@ def record(
     parameters = Parameters.of(copied)
     recorder, repeats = Recorder(memories), Repeats(copied, memories)
     stands.treat(copied, treat, recorder, name)
+    # PyTorch logs a traceback of what becomes a problem below.
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
     try:
         _step(fake, recorder, repeats, copied, part, args, kwargs, loss)
     except InputError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,20 @@ def test_modules(module: nn.Module, inputs: Any, said: str) -> None:  # noqa: AN
     with pytest.raises(InputError) as caught:
         arm.capture(module, inputs)
     assert said in str(caught.value)
+
+
+def test_pytorch_prints_no_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "user.py"
+    file.write_text(
+        "import torch, armillary as arm\n"
+        "try:\n"
+        "    arm.capture(torch.nn.AvgPool2d(0, 0), torch.empty(1, 3, 8, 8))\n"
+        "except arm.InputError as error:\n"
+        "    print(error)\n"
+    )
+    run = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    assert "stopped in the module (AvgPool2d)" in run.stdout
+    assert "Traceback" not in run.stderr
 
 
 def test_a_branch_names_file_and_line() -> None:
