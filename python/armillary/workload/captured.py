@@ -36,7 +36,7 @@ from .captured_kernels import script_again, scripts
 from .captured_parallel import Division, LocalBlock, divide
 from .captured_recompute import by_names, recomputation
 from .checks import Fault, expert_faults, layout_faults, nearest, token_faults
-from .memory import gathered, states
+from .memory import bucket_copies, gathered, states
 from .mesh import spread, stage_programs
 from .parallelism import (
     PRECISIONS,
@@ -464,7 +464,6 @@ class CapturedPlan(StagePlan):
         units = [unit for chunk in chunks for unit in chunk.units]
         largest = max((unit.weights for unit in units), key=lambda each: each.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
-        buckets = trained.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
         unsharded = max(unit.trained.total for unit in units) if par.zero == 3 else 0
         gradient = unsharded * par.gradient_bytes
         names = {unit.name for unit in units}
@@ -478,7 +477,7 @@ class CapturedPlan(StagePlan):
             base,
             weights=base.weights + gathered(par, largest),
             activations=kept,
-            temporary=buckets + gradient + max(passing, default=0),
+            temporary=bucket_copies(trained.total, par) + gradient + max(passing, default=0),
         )
 
 

@@ -296,8 +296,15 @@ def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights], tenso
     if not (par.fp32_gradients or par.overlap_grad_reduce):
         # Each gradient is added to the one before it as soon as it exists, and reduced in place.
         return whole + tensor * par.bytes.weight
-    buckets = weights.total * par.bytes.weight if par.copies > 1 and par.zero < 2 else 0
-    return whole + buckets + _largest(units) * (par.bytes.weight + 4)
+    return whole + bucket_copies(weights.total, par) + _largest(units) * (par.bytes.weight + 4)
+
+
+def bucket_copies(trained: int, par: Parallelism) -> int:
+    """Bytes of the buckets into which PyTorch's `DistributedDataParallel` copies gradients of
+    `trained` parameters, unless `gradient_as_bucket_view` is set. With fused kernels, gradients lie
+    in the buckets from the start, as in Megatron's buffers."""
+    copied = par.kernels == "eager" and par.copies > 1 and par.zero < 2
+    return trained * par.bytes.weight if copied else 0
 
 
 def _largest(units: Mapping[str, Weights]) -> int:
