@@ -45,6 +45,8 @@ _WORDS: dict[str, TensorRule | None] = {
     "all_reduce": None,
 }
 """Words of plans for tensor parallelism; None where nothing is divided."""
+_ANY = "**."
+"""Begins a pattern for names behind those of any modules."""
 _EXPERTS = {"experts", "grouped_gemm"}
 """Words of plans for expert parallelism that divide a parameter by experts."""
 
@@ -61,36 +63,17 @@ _LATENT = {
     "layers.*.self_attn.kv_b_proj": "colwise",
     "layers.*.self_attn.o_proj": "rowwise",
 }
+
+
+def _perceptron(path: str) -> dict[str, str]:
+    return {
+        f"{path}.gate_proj": "colwise",
+        f"{path}.up_proj": "colwise",
+        f"{path}.down_proj": "rowwise",
+    }
+
+
 _MORE: dict[str, dict[str, str]] = {
-    "gpt2": {
-        "h.*.attn.c_attn": "colwise",
-        "h.*.attn.c_proj": "rowwise",
-        "h.*.mlp.c_fc": "colwise",
-        "h.*.mlp.c_proj": "rowwise",
-    },
-    "deepseek_v2": _LATENT,
-    "deepseek_v3": _LATENT,
-    "gpt_oss": {
-        **_ATTENTION,
-        "layers.*.self_attn.sinks": "colwise",
-        "layers.*.mlp.experts.gate_up_proj": "colwise",
-        "layers.*.mlp.experts.gate_up_proj_bias": "colwise",
-        "layers.*.mlp.experts.down_proj": "rowwise",
-    },
-    "stablelm": {
-        **_ATTENTION,
-        "layers.*.mlp.gate_proj": "colwise",
-        "layers.*.mlp.up_proj": "colwise",
-        "layers.*.mlp.down_proj": "rowwise",
-    },
-    "opt": {
-        "decoder.layers.*.self_attn.q_proj": "colwise",
-        "decoder.layers.*.self_attn.k_proj": "colwise",
-        "decoder.layers.*.self_attn.v_proj": "colwise",
-        "decoder.layers.*.self_attn.out_proj": "rowwise",
-        "decoder.layers.*.fc1": "colwise",
-        "decoder.layers.*.fc2": "rowwise",
-    },
     "bert": {
         "encoder.layer.*.attention.self.query": "colwise",
         "encoder.layer.*.attention.self.key": "colwise",
@@ -99,8 +82,37 @@ _MORE: dict[str, dict[str, str]] = {
         "encoder.layer.*.intermediate.dense": "colwise",
         "encoder.layer.*.output.dense": "rowwise",
     },
+    "deepseek_v2": _LATENT,
+    "deepseek_v3": _LATENT,
+    "gpt2": {
+        "h.*.attn.c_attn": "colwise",
+        "h.*.attn.c_proj": "rowwise",
+        "h.*.mlp.c_fc": "colwise",
+        "h.*.mlp.c_proj": "rowwise",
+    },
+    "gpt_oss": {
+        **_ATTENTION,
+        "layers.*.self_attn.sinks": "colwise",
+        "layers.*.mlp.experts.gate_up_proj": "colwise",
+        "layers.*.mlp.experts.gate_up_proj_bias": "colwise",
+        "layers.*.mlp.experts.down_proj": "rowwise",
+    },
+    "hunyuan_v1_moe": {**_ATTENTION, **_perceptron("layers.*.mlp.shared_mlp")},
+    "mistral4": _LATENT,
+    "opt": {
+        "layers.*.self_attn.q_proj": "colwise",
+        "layers.*.self_attn.k_proj": "colwise",
+        "layers.*.self_attn.v_proj": "colwise",
+        "layers.*.self_attn.out_proj": "rowwise",
+        "layers.*.fc1": "colwise",
+        "layers.*.fc2": "rowwise",
+    },
+    "phimoe": _ATTENTION,
+    "qwen3_vl_text": {**_ATTENTION, **_perceptron("layers.*.mlp")},
+    "stablelm": {**_ATTENTION, **_perceptron("layers.*.mlp")},
 }
-"""Plans for types of models where `transformers` has none."""
+"""Plans for types of models where `transformers` has none, for names behind those of any modules
+around them."""
 
 
 def of_module(
@@ -144,9 +156,8 @@ def given(
 
 def of_transformers(model: Any) -> Rules:
     """The rules of a model of `transformers`."""
-    prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix) else ""
     kind = model.config.get_text_config().model_type
-    more = {f"{prefix}{pattern}": word for pattern, word in _MORE.get(kind, {}).items()}
+    more = {f"{_ANY}{pattern}": word for pattern, word in _MORE.get(kind, {}).items()}
     tensor = {**(getattr(model, "_tp_plan", None) or {}), **more}
     names = {id(each): name for name, each in model.named_parameters()}
     for get in (model.get_input_embeddings, model.get_output_embeddings):
@@ -180,5 +191,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _is(pattern: str, name: str) -> bool:
-    parts = (re.escape(part) for part in pattern.split("*"))
-    return bool(name) and re.fullmatch("[^.]+".join(parts), name) is not None
+    rest = pattern.removeprefix(_ANY)
+    before = "" if rest == pattern else r"(?:[^.]+\.)*"
+    parts = (re.escape(part) for part in rest.split("*"))
+    return bool(name) and re.fullmatch(before + "[^.]+".join(parts), name) is not None

@@ -553,7 +553,8 @@ def _place(read: Sequence[int], write: Sequence[int], at: int) -> int | None:
     if len(read) == len(write):
         return None if write[at] == 1 < read[at] else at
     if len(read) < len(write):
-        return at + len(write) - len(read)
+        more = len(write) - len(read)
+        return at if tuple(write[: len(read)]) == tuple(read) else at + more
     place = 0
     for index, size in enumerate(read):
         kept = place < len(write) and write[place] == size

@@ -290,6 +290,15 @@ def test_blocks_side_by_side_are_reduced_once(folder: Path) -> None:
     assert made["all_reduce"] <= (1 + 2 * 3 + 1) * 32 * 64 * 2 + 12 * 32
 
 
+def test_heads_stay_divided_where_halves_are_stacked(folder: Path) -> None:
+    """Rotary embeddings of Cohere stack two tensors along a new dimension."""
+    heads = {"num_attention_heads": 12, "num_key_value_heads": 6, "intermediate_size": 96}
+    config = {"model_type": "cohere", **SMALL["cohere"], **heads, "hidden_size": 96}
+    found = arm.capture(written(folder, config), sequence=32)
+    alone, spread = (classes(captured(found, tp=tp))[0].operations for tp in (1, 3))
+    assert spread == pytest.approx(alone / 3, rel=1e-3)
+
+
 def test_biases_of_experts_stay_with_them(folder: Path) -> None:
     config = {"model_type": "gpt_oss", **SMALL["gpt_oss"]}
     found = arm.capture(written(folder, config), sequence=32)
