@@ -81,16 +81,22 @@ def _members(
     such list, with their place and the length of the list."""
     inside: list[str] = []
     for path, found in module.named_modules():
-        if not isinstance(found, torch.nn.ModuleList | torch.nn.Sequential) or len(found) < 2:
-            continue
+        listed = list(found.named_children()) if _is_list(found) else []
         if any(not outer or path.startswith(f"{outer}.") for outer in inside):
             continue
-        classes = [type(each) for each in found]
-        if len(set(classes)) == len(classes) or next(found[0].parameters(), None) is None:
+        classes = {type(each) for _, each in listed}
+        if len(classes) == len(listed) or next(listed[0][1].parameters(), None) is None:
             continue
         inside.append(path)
-        for at, member in enumerate(found):
-            yield f"{path}.{at}" if path else str(at), (member, (at, len(found)))
+        for at, (name, member) in enumerate(listed):
+            yield f"{path}.{name}" if path else name, (member, (at, len(listed)))
+
+
+def _is_list(module: torch.nn.Module) -> bool:
+    """Whether its members are layers by number. Those of torchtitan are in a `ModuleDict`."""
+    if isinstance(module, torch.nn.ModuleDict):
+        return all(name.isdecimal() for name in module)
+    return isinstance(module, torch.nn.ModuleList | torch.nn.Sequential)
 
 
 _OWN = set(vars(torch.nn.Module()))

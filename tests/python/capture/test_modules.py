@@ -128,6 +128,25 @@ def test_layers_that_are_alike_run_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert totals(every) == totals(once)
 
 
+class Numbered(nn.Module):
+    """Layers in a mapping, as torchtitan has them."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict({name: nn.Linear(8, 8) for name in names})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for each in self.layers.values():
+            x = each(x)
+        return x
+
+
+def test_layers_may_have_numbers_as_keys() -> None:
+    [block] = arm.capture(Numbered("0", "1", "4"), torch.zeros(2, 8)).blocks
+    assert block.modules == ("layers.0", "layers.1", "layers.4")
+    assert not arm.capture(Numbered("first", "second"), torch.zeros(2, 8)).blocks
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
