@@ -30,6 +30,7 @@ __all__ = [
     "fits",
     "interruption_is_said",
     "is_backend",
+    "outside",
     "platform_keys",
     "simulate",
     "version",
@@ -559,6 +560,10 @@ def check(
 ) -> tuple[list[tuple[str, str, str, str]], list[str]]:
     """Everything that `simulate` would refuse, as `(file, place, message, help)`, without
     simulating; where that is nothing, what it will warn of and assume, as far as that is known."""
+
+def outside(workload: Workload, platform: Platform) -> list[tuple[str, int, int, int | None]]:
+    """The fullest memory of each kind outside of the NPUs, as far as it is known before a run:
+    name, ranks whose tensors lie in it, their bytes, capacity."""
 
 def check_backend(platform: Platform, backend: str) -> list[tuple[str, int, str | None]]:
     """What the conformance suite finds about a backend on the network of a platform: what was sent,

@@ -38,6 +38,21 @@ pub struct Kept {
     pub tensors: BTreeMap<u32, u64>,
 }
 
+/// The memory of a kind in which most lies at the end of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Fullest {
+    /// The kind.
+    pub store: Store,
+    /// Ranks whose tensors lie in it.
+    pub ranks: u32,
+    /// The first rank that has most there.
+    pub rank: u32,
+    /// Bytes of that rank, at least.
+    pub own: u64,
+    /// Bytes of all ranks, at least.
+    pub bytes: u128,
+}
+
 /// Contents of the memories of a platform; nothing in a replay and under ASTRA-sim's rules.
 pub fn of(workload: &Workload, platform: &Platform) -> Contents {
     let access = remote(platform)
@@ -105,56 +120,53 @@ impl Contents {
         self.reaches.get(at).copied().flatten()
     }
 
-    /// The least that all ranks keep in each memory of store `store`, by its number.
-    fn sums(&self, workload: &Workload, store: usize) -> BTreeMap<u32, u128> {
-        let bytes: Vec<u64> = self.programs.iter().map(|kept| kept[store].least).collect();
-        let mut sums = BTreeMap::new();
+    /// Where most lies in a memory of store `store`: the memory with the lowest number of those.
+    fn fullest_of(&self, workload: &Workload, store: usize) -> Option<Fullest> {
+        let own: Vec<u64> = self.programs.iter().map(|kept| kept[store].least).collect();
+        let mut memories: BTreeMap<u32, Fullest> = BTreeMap::new();
+        let mut most = 0;
         for (rank, binding) in (0..).zip(&workload.ranks) {
-            let held = sums.entry(self.stores[store].index(rank)).or_insert(0);
-            *held += u128::from(bytes[binding.program as usize]);
+            let bytes = own[binding.program as usize];
+            let empty = Fullest { store: self.stores[store], ranks: 0, rank, own: 0, bytes: 0 };
+            let memory = memories.entry(self.stores[store].index(rank)).or_insert(empty);
+            if bytes > memory.own {
+                (memory.rank, memory.own) = (rank, bytes);
+            }
+            memory.ranks += u32::from(bytes > 0);
+            memory.bytes += u128::from(bytes);
+            most = memory.bytes.max(most);
         }
-        sums
+        memories.into_values().find(|memory| memory.bytes == most)
+    }
+
+    /// The fullest memory of each kind in which anything lies.
+    pub fn fullest(&self, workload: &Workload) -> Vec<Fullest> {
+        (0..self.stores.len())
+            .filter_map(|store| self.fullest_of(workload, store))
+            .filter(|memory| memory.bytes > 0)
+            .collect()
     }
 
     /// A store that must hold more than it can.
     pub fn problems(&self, workload: &Workload) -> Vec<Problem> {
-        let problem = |store: usize| {
-            let capacity = self.stores[store].capacity?;
-            let sums = self.sums(workload, store);
-            let (&at, &bytes) = sums.iter().max_by_key(|&(at, bytes)| (bytes, u32::MAX - at))?;
-            (bytes > capacity).then(|| self.too_much(workload, store, at, bytes, capacity))
-        };
-        (0..self.stores.len()).filter_map(problem).collect()
+        self.fullest(workload).iter().filter_map(Fullest::problem).collect()
     }
+}
 
-    fn too_much(
-        &self,
-        workload: &Workload,
-        store: usize,
-        at: u32,
-        bytes: u128,
-        capacity: u128,
-    ) -> Problem {
-        let each = |rank: &u32| {
-            let program = workload.ranks[*rank as usize].program as usize;
-            self.programs[program][store].least
-        };
-        let here = (0..workload.ranks.len() as u32)
-            .filter(|&rank| self.stores[store].index(rank) == at && each(&rank) > 0);
-        let (count, rank) = here.fold((0u32, None), |(count, most), rank| {
-            let fuller = most.is_none_or(|most| each(&rank) > each(&most));
-            (count + 1, if fuller { Some(rank) } else { most })
-        });
-        let rank = rank.unwrap_or(0);
-        let (name, own) = (self.stores[store].name, large(each(&rank).into()));
+impl Fullest {
+    fn problem(&self) -> Option<Problem> {
+        let capacity = self.store.capacity.filter(|&capacity| self.bytes > capacity)?;
         let message = format!(
-            "the {name} must hold {} of {count} NPUs, more than its {}",
-            large(bytes),
+            "the {} must hold {} of {} NPUs, more than its {}",
+            self.store.name,
+            large(self.bytes),
+            self.ranks,
             large(capacity)
         );
-        Problem::new("", format!("rank {rank}, with {own}"), message).help(
+        let place = format!("rank {}, with {}", self.rank, large(self.own.into()));
+        Some(Problem::new("", place, message).help(
             "less outside of the NPUs, or more or larger memory (docs/models/memory.md#what-lies-outside)",
-        )
+        ))
     }
 }
 

@@ -37,7 +37,7 @@ mod _core {
     use super::signals::{end_after_signals, interruption_is_said};
     #[pymodule_export]
     use super::simulate::{
-        Outcome, backends, check, check_backend, collective, is_backend, simulate,
+        Outcome, backends, check, check_backend, collective, is_backend, outside, simulate,
     };
     #[pymodule_export]
     use super::traffic::Traffic;

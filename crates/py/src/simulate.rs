@@ -7,6 +7,7 @@ use crate::signals::{Desk, minded};
 use crate::workload::Workload;
 use executor::observe::TimelineRequest;
 use graph::{Node, Op, Problem, ProgramBuilder};
+use lowering::contents::{self, Fullest};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::Error;
@@ -155,6 +156,19 @@ pub fn check_backend(
     let platform = platform.0.clone();
     let found = minded(py, None, move |_| contract::check(&platform, &backend))?.map_err(wrong)?;
     Ok(found.into_iter().map(|f| (f.traffic.to_string(), f.messages, f.violation)).collect())
+}
+
+/// The fullest memory of each kind outside of the NPUs, as far as it is known before a run: its name,
+/// the ranks whose tensors lie in it, their bytes, and its capacity.
+#[pyfunction]
+pub fn outside(
+    workload: &Workload,
+    platform: &Platform,
+) -> Vec<(&'static str, u32, u128, Option<u128>)> {
+    let found = contents::of(&workload.0, &platform.0).fullest(&workload.0);
+    let row =
+        |memory: Fullest| (memory.store.name, memory.ranks, memory.bytes, memory.store.capacity);
+    found.into_iter().map(row).collect()
 }
 
 /// The backend of this name; without a name the one that the platform asks for.

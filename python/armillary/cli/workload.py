@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,7 +33,7 @@ Target = Annotated[
         "--platform",
         "-p",
         metavar="P",
-        help="Refuse a workload that does not fit the memory of its NPUs.",
+        help="Refuse a workload that does not fit the memory of its NPUs, or of their hosts.",
         autocompletion=completion.platforms,
     ),
 ]
@@ -78,12 +79,16 @@ def workload(
         if out is not None:
             forms.write(made, out, format_, target)
         summary = made.summary
+        outside = made.outside(target) if target and summary and summary.host else []
         if summary is not None and "-" not in (*outputs.values(), out):
             from ..report import summary as shown
             from ..report import words
 
-            words.show(shown.page(summary, made), output.console())
-        output.write_json(json, json_.dumps(summary.as_dict() if summary else {}, indent=2))
+            words.show(shown.page(summary, made, outside), output.console())
+        written = summary.as_dict() if summary else {}
+        if outside:
+            written["outside"] = [asdict(memory) for memory in outside]
+        output.write_json(json, json_.dumps(written, indent=2))
 
 
 def _help() -> str:
@@ -100,7 +105,7 @@ def _help() -> str:
         "",
         "  -o, --output OUT     write the workload here",
         *(f"  --format {form:<11} {text}" for form, text in forms.FORMS.items()),
-        "  -p, --platform P     refuse a workload that does not fit the memory of its NPUs",
+        "  -p, --platform P     refuse a workload that does not fit its NPUs or hosts",
         "  --npus N             resize the platform's outermost dimension, to N NPUs in total",
         "  --json FILE          write the summary here; - for standard output",
         "  --write-plan FILE    write the sharding plan here: the ranks of each embedding table",
@@ -112,7 +117,8 @@ def _help() -> str:
 
 
 def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platform | None:
-    """The platform, if one is named; refuses what needs more memory than its NPUs have."""
+    """The platform, if one is named; refuses what needs more memory than its NPUs or hosts have."""
+    from .. import api
     from ..platform import Platform
     from ..workload.fit import near, too_large
 
@@ -132,6 +138,8 @@ def _check_fit(made: Workload, platform: str | None, npus: int | None) -> Platfo
             )
         )
     problems += too_large(made.summary, target)
+    if made.summary and made.summary.host and not problems:
+        problems = api.check(made, target)
     if problems:
         raise InputError(problems)
     for warning in near(made.summary, target):

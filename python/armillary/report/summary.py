@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..units import counted
 from ..workload import RankClass, Summary, Workload
 from ..workload.summary import spans
+from ..workload.workload import OutsideMemory
 from .parts import Fact, Section, Table
 from .quantity import number, operations, rate, share, size
 from .rates import Rates
@@ -50,8 +51,9 @@ def host(found: Summary | None) -> str | None:
     )
 
 
-def page(summary: Summary, workload: Workload) -> Page:
-    """The page of a summary; its volumes only where a rank hands anything to collectives."""
+def page(summary: Summary, workload: Workload, outside: Sequence[OutsideMemory] = ()) -> Page:
+    """The page of a summary; its volumes only where a rank hands anything to collectives. `outside`
+    are the fullest memories outside of the NPUs of its platform."""
     from .page import Page
 
     sections = [Section(_MEMORY, [_memory(summary.classes)])]
@@ -63,7 +65,7 @@ def page(summary: Summary, workload: Workload) -> Page:
         title=summary.model,
         lead=f"{summary.family}, {counted(summary.ranks, 'rank')}, "
         f"{counted(workload.programs, 'program')}",
-        facts=list(_facts(summary)),
+        facts=[*_facts(summary), *map(_outside, outside)],
         sections=sections,
     )
 
@@ -78,6 +80,13 @@ def _facts(summary: Summary) -> Iterator[Fact]:
     yield Fact("Batch of a step", counted(summary.batch, "sample"))
     if summary.bubble:
         yield Fact("Bubble", share(summary.bubble), "of a step")
+
+
+def _outside(memory: OutsideMemory) -> Fact:
+    """Bytes in the fullest memory of a kind, of all its NPUs together."""
+    limit = f"of {size(memory.capacity_bytes)}, " if memory.capacity_bytes is not None else ""
+    extra = f"{limit}for {counted(memory.ranks, 'NPU')}"
+    return Fact(f"Fullest {memory.name}", size(memory.bytes), extra)
 
 
 def _alike(

@@ -37,6 +37,20 @@ class Text:
     """Why a time is to be doubted."""
 
 
+@dataclass(frozen=True, slots=True)
+class OutsideMemory:
+    """Fullest memory of one kind outside of the NPUs."""
+
+    name: str
+    """`memory pool`, `remote memory`, `CPU memory` or `NVMe`."""
+    ranks: int
+    """Ranks whose tensors lie in it."""
+    bytes: int
+    """Bytes of these tensors, at least."""
+    capacity_bytes: int | None
+    """Bytes that it can hold; `None` where that is unknown."""
+
+
 _GROUPS = "comm_group.json"
 """Groups of the Chakra traces in a directory, as `Workload.write` and other generators name the
 file."""
@@ -139,6 +153,12 @@ class Workload:
         """Parameters, operations, volumes and memory, if its generator said so."""
         text = self._core.summary
         return None if text is None else _summary(text, self.ranks, self.name)
+
+    def outside(self, platform: AnyPlatform) -> list[OutsideMemory]:
+        """The fullest memory of each kind outside of the NPUs of `platform`: that of a host where
+        the platform says how many NPUs a host has (docs/models/memory.md#what-lies-outside)."""
+        found = _core.outside(self._core, Platform.of(platform)._core)
+        return [OutsideMemory(*row) for row in found]
 
     def as_text(self, platform: AnyPlatform) -> Text:
         """As a text workload of ASTRA-sim 1.0 that takes on `platform` what this one takes there.

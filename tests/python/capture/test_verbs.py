@@ -57,6 +57,20 @@ def test_degrees_do_not_need_another_capture() -> None:
     assert module._recorded.cache_info().misses == 1
 
 
+@pytest.mark.parametrize(("share", "answer"), [(1.1, "yes"), (1.02, "near"), (0.9, "no")])
+def test_the_limit_of_memory_is_that_of_other_models(
+    armillary: Armillary, cache: str, share: float, answer: str
+) -> None:
+    """Reserve and band are of the platform, so captures have the same three answers."""
+    made = build(MAMBA, seq=256, dp=8)
+    assert made.summary is not None
+    held = f"npu.memory.capacity={int(made.summary.memory * share)} B"
+    words = ("check", MAMBA, "--seq", "256", "--dp", "8", "-p", "dgx-h100", "--set", held)
+    checked = armillary(*words, XDG_CACHE_HOME=cache)
+    assert (checked.returncode == 2) == (answer == "no")
+    assert ("they may not fit, or run slowly" in checked.stderr) == (answer == "near")
+
+
 def test_sweep(armillary: Armillary, cache: str, tmp_path: Path) -> None:
     study = {
         "workload": {"model": MAMBA, "options": {"seq": 256, "dp": 8}},

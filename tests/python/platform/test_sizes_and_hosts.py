@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Armillary
 
 import armillary as arm
 from armillary.api import collective_row
@@ -76,15 +79,58 @@ def test_what_is_offloaded_takes_the_time_of_its_link() -> None:
 
 @pytest.mark.parametrize("name", ["dgx-a100", "dgx-a100-80gb", "dgx-h100", "dgx-h100-16n"])
 def test_hosts_hold_what_they_have(name: str) -> None:
-    """An eighth of 2 TB for each GPU (MLPerf's descriptions of the machines). Adam's states of 70 B
-    parameters over 8 GPUs, 106 GB each, fit there; those of 405 B, 609 GB, do not."""
+    """A host has 2 TB (MLPerf's descriptions of the machines). Adam's states of 70 B parameters
+    over 8 GPUs, 106 GB each, fit there; those of 405 B, 609 GB each, do not."""
     platform = arm.Platform.load(name, npus=8)
-    assert platform.describe()["remote_memory"]["capacity_bytes"] == 250 * 10**9
+    assert platform.describe()["remote_memory"]["capacity_bytes"] == 2 * 10**12
     options = {"tp": 8, "offload": "optimizer", "recompute": "full", "global_batch": 1}
     (held,) = arm.simulate(arm.workload.build("llama-3-70b", **options), platform).outside
-    assert held["contents"]["optimizer_bytes"] == held["least_bytes"] == 105_844_408_320
-    with pytest.raises(InputError, match=r"608.8 GB .* more than its 250.0 GB"):
+    assert held["contents"]["optimizer_bytes"] == held["least_bytes"] == 8 * 105_844_408_320
+    assert (held["ranks"], held["capacity_bytes"]) == (8, 2 * 10**12)
+    with pytest.raises(InputError, match=r"4870.6 GB of 8 NPUs, more than its 2000.0 GB"):
         arm.simulate(arm.workload.build("llama-3-405b", **options), platform)
+
+
+def test_hosts_of_two_nodes_hold_half_each() -> None:
+    """16 ranks with tp 8: each host has a whole copy of the parameters over 8 GPUs."""
+    platform = arm.Platform.load("dgx-h100-16n", npus=16)
+    made = arm.workload.build("llama-3-70b", tp=8, dp=2, zero=1, offload="optimizer")
+    assert made.summary is not None
+    (host,) = made.outside(platform)
+    assert (host.ranks, host.capacity_bytes) == (8, 2 * 10**12)
+    assert host.bytes == 8 * made.summary.host == made.summary.host_total // 2
+
+
+def test_every_npu_of_a_host_keeps_its_own_link() -> None:
+    """The number of NPUs of a host divides capacity only: steps take as long without it."""
+    options = {"tp": 8, "offload": "optimizer", "recompute": "full", "global_batch": 1}
+    made = arm.workload.build("llama-3-8b", **options)
+    times = [
+        arm.simulate(made, arm.Platform.load("dgx-h100", settings)).step_time_ns
+        for settings in ({}, {"remote_memory.npus_per_node": None})
+    ]
+    assert times[0] == times[1]
+
+
+def test_workload_says_what_a_host_holds(armillary: Armillary, tmp_path: Path) -> None:
+    file = tmp_path / "w.json"
+    options = ("--tp", "8", "--offload", "optimizer", "--recompute", "full", "--global-batch", "1")
+    words = (*options, "-p", "dgx-h100")
+    said = armillary("workload", "llama-3-70b", *words, "--json", str(file))
+    assert "846.8 GB (of 2.000 TB, for 8 NPUs)" in " ".join(said.stdout.split())
+    (host,) = json.loads(file.read_text())["outside"]
+    assert host == {
+        "name": "remote memory",
+        "ranks": 8,
+        "bytes": 846_755_266_560,
+        "capacity_bytes": 2 * 10**12,
+    }
+    parameters = ("--dp", "8", "--zero", "3", "--offload", "parameters", "--recompute", "full")
+    refused = armillary("workload", "llama-3-405b", *parameters, "--seq", "512", "-p", "dgx-h100")
+    assert refused.returncode == 2
+    assert "more than its 2000.0 GB" in refused.stderr
+    ran = armillary("run", "llama-3-70b", *words)
+    assert "846.8 GB of 2.000 TB, for 8 NPUs" in " ".join(ran.stdout.split())
 
 
 def test_a_platform_without_hosts_names_the_key() -> None:

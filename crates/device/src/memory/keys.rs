@@ -84,7 +84,8 @@ section! {
         pub model: Model, default Model::Link;
         /// Who shares one memory.
         pub sharing: Option<Shared>, default None, needed [Model::Link, Model::Cxl];
-        /// Consecutive ranks that share one memory; required with `per_node`.
+        /// Consecutive ranks whose tensors lie in one memory; required with `per_node`. With `link`
+        /// and `per_npu`, each has its own link to it.
         pub npus_per_node: Option<u32>, default None, with [Model::Link, Model::Cxl];
         /// Time of an access.
         pub latency: Option<Span>, default None, needed [Model::Link, Model::Cxl];
@@ -289,6 +290,7 @@ fn sharing(keys: &Remote, at: &At<'_>, findings: &mut Findings) -> Option<Sharin
             findings.missing(at, key, &u32::example());
             None
         }
+        (Shared::PerNpu, Some(_)) if keys.model == Model::Link => Some(Sharing::PerNpu),
         (Shared::PerNpu | Shared::Pool, Some(_)) => {
             let message = format!("\"{key}\" has no meaning without sharing: per_node");
             findings.refuse(&at.get(key)?, message, "leave it out");
@@ -312,6 +314,7 @@ impl Remote {
                 sharing: sharing?,
                 latency: self.latency?,
                 bandwidth: self.bandwidth?,
+                npus_per_node: self.npus_per_node.filter(|_| sharing == Some(Sharing::PerNpu)),
                 capacity: self.capacity,
             }),
             Model::Cxl => RemoteMemory::Cxl(Cxl {
@@ -489,10 +492,14 @@ pub fn keys(memory: &RemoteMemory) -> Remote {
         ..absent()
     };
     match memory {
-        RemoteMemory::Link(link) => Remote {
-            capacity: link.capacity,
-            ..shared(link.sharing, link.latency, link.bandwidth, keys)
-        },
+        RemoteMemory::Link(link) => {
+            let keys = shared(link.sharing, link.latency, link.bandwidth, keys);
+            Remote {
+                capacity: link.capacity,
+                npus_per_node: keys.npus_per_node.or(link.npus_per_node),
+                ..keys
+            }
+        }
         RemoteMemory::Cxl(cxl) => Remote {
             model: Model::Cxl,
             flit_size: Some(cxl.flit),

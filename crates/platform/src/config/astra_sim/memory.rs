@@ -67,6 +67,7 @@ fn parse(npus: Option<u32>, load: &Load<'_>, findings: &mut Findings) -> Option<
         sharing,
         latency: Span::from_ns(latency),
         bandwidth: Bandwidth(bandwidth * 1_000_000_000),
+        npus_per_node: None,
         capacity: None,
     };
     let memory = RemoteMemory::Link(link);

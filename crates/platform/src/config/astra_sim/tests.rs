@@ -137,6 +137,7 @@ fn remote_memory_reads_integers() {
         sharing: Sharing::PerNode { npus: 4 },
         latency: Span::from_ns(1000),
         bandwidth: Bandwidth(100_000_000_000),
+        npus_per_node: None,
         capacity: None,
     };
     assert_eq!(platform.remote_memory, Some(RemoteMemory::Link(expected)));

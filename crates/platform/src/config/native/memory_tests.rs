@@ -20,7 +20,9 @@ pub(super) fn any(kind: u32, latency: u64, bandwidth: u64) -> RemoteMemory {
         0..3 => {
             let sharing =
                 [Sharing::PerNpu, Sharing::Pool, Sharing::PerNode { npus }][kind as usize];
-            RemoteMemory::Link(Link { sharing, latency, bandwidth, capacity: groups.capacity })
+            let npus_per_node = (kind == 0).then_some(npus).filter(|_| latency.0.is_multiple_of(2));
+            let capacity = groups.capacity;
+            RemoteMemory::Link(Link { sharing, latency, bandwidth, npus_per_node, capacity })
         }
         3 => {
             let bandwidth = Bandwidth(bandwidth.0.max(2));

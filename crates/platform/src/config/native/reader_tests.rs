@@ -46,6 +46,7 @@ fn every_key_means_what_it_says() {
             sharing,
             latency: Span::from_ns(1_000),
             bandwidth,
+            npus_per_node: None,
             capacity: None
         }))
     );
