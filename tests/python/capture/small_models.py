@@ -1,8 +1,14 @@
-"""Small configurations of many architectures of `transformers`."""
+"""Small configurations of many architectures of `transformers`, and captures of them."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
+
+from armillary.capture import of_configuration
+from armillary.capture.result import Capture
+
+BATCH, TOKENS = 3, 40
 
 _TEXT: dict[str, Any] = {
     "vocab_size": 96,
@@ -116,3 +122,38 @@ SCANS: dict[str, dict[str, Any]] = {
         "layer_types": ["linear_attention", "full_attention"],
     },
 }
+
+LIMITED: dict[str, dict[str, Any]] = {
+    "llama4_text": {
+        **_TEXT,
+        **_EXPERTS,
+        "num_experts_per_tok": 1,
+        "head_dim": 16,
+        "attention_chunk_size": 8,
+        "intermediate_size_mlp": 112,
+        "interleave_moe_layer_step": 2,
+        "layer_types": ["chunked_attention", "full_attention"],
+    },
+    "deepseek_v32": {
+        **_TEXT,
+        **_LATENT,
+        "index_n_heads": 4,
+        "index_head_dim": 20,
+        "index_topk": 8,
+    },
+    "minimax": {
+        **_TEXT,
+        **_EXPERTS,
+        "head_dim": 16,
+        "block_size": 16,
+        "layer_types": ["linear_attention", "full_attention"],
+    },
+}
+"""Attention in chunks, of chosen keys, and without scores of all pairs."""
+
+
+@cache
+def captured(kind: str) -> Capture:
+    """A step of `BATCH` samples of `TOKENS` tokens, made once for all tests of a process."""
+    values = {**SMALL, **SCANS, **LIMITED}[kind]
+    return of_configuration({"model_type": kind, **values}, kind, BATCH, TOKENS)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
-from small_models import SMALL
+from small_models import BATCH, SMALL, TOKENS, captured
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -15,16 +12,10 @@ import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode
 
-from armillary.capture import capture
 from armillary.capture.result import Capture
 
-BATCH, TOKENS = 2, 32
-
-
-def captured(kind: str, folder: Path) -> Capture:
-    file = folder / "config.json"
-    file.write_text(json.dumps({"model_type": kind, **SMALL[kind]}), encoding="utf-8")
-    return capture(file, batch=BATCH, sequence=TOKENS)
+# Tests of the same captures run in one process.
+pytestmark = pytest.mark.xdist_group("small models")
 
 
 def real(kind: str) -> torch.nn.Module:
@@ -65,10 +56,10 @@ def products(found: Capture, backward: bool) -> int:
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_operations_are_those_that_pytorch_counts(kind: str, tmp_path: Path) -> None:
+def test_operations_are_those_that_pytorch_counts(kind: str) -> None:
     from armillary.capture.inputs import Sizes, of_model
 
-    found = captured(kind, tmp_path)
+    found = captured(kind)
     model = real(kind)
     given, _ = of_model(model, Sizes(BATCH, TOKENS), kind)
     inputs = {
