@@ -185,26 +185,37 @@ def test_layers_and_directions() -> None:
 
 
 class Classified(nn.Module):
-    def __init__(self) -> None:
+    """A head and the loss of it, as the models of `transformers` have them: in 32 bits."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
-        self.head = nn.Linear(16, 50, bias=False)
+        self.head = nn.Linear(16, 50, bias=False, dtype=dtype)
 
     def forward(self, x: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
-        return functional.cross_entropy(self.head(x), goal)
+        logits = self.head(x).float()
+        return functional.cross_entropy(logits.flatten(0, -2), goal.flatten())
 
 
-def test_the_loss_keeps_the_logarithms_of_all_words() -> None:
-    x, goal = torch.rand(32, 16), torch.randint(0, 50, (32,))
-    module, kept = Classified(), {}
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_loss_keeps_the_logarithms_of_all_words(dtype: torch.dtype) -> None:
+    x = torch.rand(4, 8, 16, dtype=dtype, requires_grad=True)
+    goal = torch.randint(0, 50, (4, 8))
+    module, kept, counter = Classified(dtype), {}, FlopCounterMode(display=False)
+    own = {each.untyped_storage().data_ptr() for each in module.parameters()}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        module(x, goal)
-    own = sum(4 * each.numel() for each in module.parameters())
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), counter:
+        loss = module(x, goal)
+    forward = counter.get_total_flops()
+    with counter:
+        loss.backward()
     found = arm.capture(module, {"x": x, "goal": goal})
-    assert found.saved in (sum(kept.values()), sum(kept.values()) - own)
-    assert found.flops == 2 * 32 * 16 * 50
-    assert found.flops_backward == found.flops
+    # Inputs of the head, logarithms of all words, goals, and the number of tokens.
+    assert found.saved == sum(kept.values()) == 32 * (16 * dtype.itemsize + 50 * 4 + 8) + 4
+    assert found.flops == forward == 2 * 32 * 16 * 50
+    assert found.flops_backward == counter.get_total_flops() == 2 * forward
