@@ -10,11 +10,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.utils import _pytree as trees
 
+from .records import Block, Buffer
 from .tensors import Memories, bytes_of
 
 Begins = Callable[[str], None]
@@ -28,10 +30,14 @@ class Repeats:
         self.memories = memories
         self.alike: dict[str, list[str]] = {}
         """Paths of modules that do the same, by the path of the one that ran."""
-        self.order: list[str] = []
-        """For each call of a member, the path of the one that ran for it."""
+        self.order: list[tuple[str, str]] = []
+        """For each call of a member, the path of the one that ran for it, and its own."""
         self.entering: dict[str, tuple[int, int]] = {}
         """Bytes and memory of the first tensor that enters a module that ran."""
+        self.stood: set[str] = set()
+        """Paths of modules that others stood for, where a gradient may come."""
+        self.reached: set[str] = set()
+        """Those of them that got one."""
         self._members = dict(_members(module))
         self._ran: dict[object, tuple[str, Any]] = {}
 
@@ -59,12 +65,12 @@ class Repeats:
                 given = _passed(args, kwargs, result)
                 if given is not None:
                     self.alike[first].append(path)
-                    self.order.append(first)
-                    return given
+                    self.order.append((first, path))
+                    return self._noted(given, result, path)
             result = forward(*args, **kwargs)
             self._ran.setdefault(key, (path, result))
             self.alike.setdefault(path, [path])
-            self.order.append(path)
+            self.order.append((path, path))
             first_input = _first_tensor(args, kwargs)
             if first_input is not None:
                 memory = self.memories.number(first_input)
@@ -72,6 +78,56 @@ class Repeats:
             return result
 
         return run
+
+    def _noted(self, given: Any, result: Any, path: str) -> Any:
+        """The result of a module that the one with `result` stands for, with a note of it where a
+        gradient comes. Without a note where another one of its results may have a gradient."""
+        first = given if isinstance(given, torch.Tensor) else given[0]
+        wanted = [each for each in trees.tree_leaves(result) if getattr(each, "requires_grad", 0)]
+        if not first.requires_grad or len(wanted) > 1 or not torch.is_grad_enabled():
+            return given
+        self.stood.add(path)
+        noted = _Noted.apply(first, self.reached, path)
+        return noted if isinstance(given, torch.Tensor) else type(given)([noted, *given[1:]])
+
+
+class _Noted(torch.autograd.Function):
+    """The same tensor, in the same memory. Its gradient notes a path."""
+
+    @staticmethod
+    def forward(ctx: Any, given: torch.Tensor, reached: set[str], path: str) -> torch.Tensor:
+        ctx.reached, ctx.path = reached, path
+        return given.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        ctx.reached.add(ctx.path)
+        return gradients[0], None, None
+
+
+def without_gradient(block: Block, modules: Sequence[str]) -> Block:
+    """A block of `modules` that do the same as those of `block` in the forward pass, and nothing in
+    the backward pass: their results are not used."""
+    old, new = block.modules[0], modules[0]
+
+    def moved(path: str) -> str:
+        return new + path.removeprefix(old) if f"{path}.".startswith(f"{old}.") else path
+
+    def buffers(given: Sequence[Buffer]) -> tuple[Buffer, ...]:
+        return tuple(replace(each, parameter=moved(each.parameter)) for each in given)
+
+    operations = [
+        replace(
+            each,
+            module=moved(each.module),
+            reads=buffers(each.reads),
+            writes=buffers(each.writes),
+            saved_in=(),
+        )
+        for each in block.operations
+        if not each.backward
+    ]
+    return replace(block, modules=tuple(modules), operations=tuple(operations), saved=())
 
 
 def _members(

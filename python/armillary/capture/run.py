@@ -30,7 +30,7 @@ from .catching import catching
 from .parameter_counts import Parameters
 from .recorder import Recorder
 from .records import Block, Operation, SavedTensor
-from .repeated import Repeats
+from .repeated import Repeats, without_gradient
 from .result import Capture
 from .tensors import Memories
 from .treated import Treat
@@ -200,17 +200,25 @@ def _capture(
             saved[number].append(kept)
         else:
             (early if kept.memory in entered else late).append(kept)
-    blocks = [
-        Block(tuple(alike), tuple(parts[at]), tuple(saved[at]), *repeats.entering.get(path, ()))
-        for at, (path, alike) in enumerate(repeats.alike.items())
-    ]
+    blocks: list[Block] = []
+    numbers: dict[tuple[str, str], int] = {}
+    for at, (path, alike) in enumerate(repeats.alike.items()):
+        trained = any(each.backward for each in parts[at])
+        unused = [each for each in alike if trained and each in repeats.stood - repeats.reached]
+        used = [each for each in alike if each not in unused]
+        entering = repeats.entering.get(path, ())
+        numbers |= {(path, each): len(blocks) for each in used}
+        blocks.append(Block(tuple(used), tuple(parts[at]), tuple(saved[at]), *entering))
+        if unused:
+            numbers |= {(path, each): len(blocks) for each in unused}
+            blocks.append(without_gradient(blocks[-1], unused))
     return Capture(
         name,
         parameters,
         Block((), tuple(before), tuple(early)),
         tuple(blocks),
         Block((), tuple(after), tuple(late)),
-        tuple(first[path] for path in repeats.order),
+        tuple(numbers[called] for called in repeats.order),
         *size,
         (f"operations are not counted of {uncounted}, only bytes",) if uncounted else (),
     )

@@ -11,7 +11,7 @@ here: the scripts of passes (`captured.py`), recomputation of decoders (`recompu
   route tokens to experts, grouped products and
   products with a bias are computed again.
 - All operations of the module or layer run again; with `early_stop` those up to the last tensor
-  that autograd keeps.
+  that autograd keeps. Layers without a backward pass do not run again.
 
 Sources: Chen et al. 2016 (arXiv:1604.06174); PyTorch (`torch.utils.checkpoint`); torchtitan
 (`distributed/activation_checkpoint.py`)."""
@@ -48,6 +48,8 @@ def recomputation(
     Blocks that do not repeat (`repeats` is off) only have modules that are named. `summed` are
     identities of operations whose results are reduced to a rank's tokens."""
     whole = sum(each.bytes for each in block.saved)
+    if not any(each.backward for each in block.operations):
+        return Again((), whole, 0)
     if par.modules:
         return _modules(block, sorted(par.modules), par.early_stop)
     if par.recompute == "none" or not repeats:

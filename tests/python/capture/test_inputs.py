@@ -23,7 +23,7 @@ import armillary as arm
 from armillary.capture import hugging_face, parameters
 from armillary.capture.inputs import Sizes, of_model
 from armillary.errors import InputError
-from armillary.workload import build
+from armillary.workload import build, captured
 
 BATCH, TOKENS = 2, 32
 LAYERS = {"num_hidden_layers": 2, "num_attention_heads": 4}
@@ -44,6 +44,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "vision_feature_layer": -1,
         "tie_word_embeddings": False,
     },
+    "llava, last layer unused": {},
     "paligemma": {
         "text_config": {"model_type": "gemma", **TEXT, "head_dim": 16},
         "vision_config": {"model_type": "siglip_vision_model", **VISION},
@@ -70,16 +71,21 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "dinov2": {**VISION, "mlp_ratio": 2},
 }
+SMALL["llava, last layer unused"] = {**SMALL["llava"], "vision_feature_layer": -2}
+
+
+def values_of(kind: str) -> dict[str, Any]:
+    return {"model_type": kind.partition(",")[0], **SMALL[kind]}
 
 
 def written(kind: str, folder: Path) -> Path:
     file = folder / "config.json"
-    file.write_text(json.dumps({"model_type": kind, **SMALL[kind]}), encoding="utf-8")
+    file.write_text(json.dumps(values_of(kind)), encoding="utf-8")
     return file
 
 
 def real(kind: str) -> Any:  # noqa: ANN401 - a class of transformers
-    values = {"model_type": kind, **SMALL[kind]}
+    values = values_of(kind)
     config = hugging_face._config(transformers, values, kind)
     torch.manual_seed(0)
     model = hugging_face._class(transformers, config, values, kind)
@@ -88,7 +94,7 @@ def real(kind: str) -> Any:  # noqa: ANN401 - a class of transformers
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_operations_are_those_that_pytorch_counts(kind: str, tmp_path: Path) -> None:
-    images = 1 if kind in ("llava", "paligemma") else 0
+    images = 1 if kind.startswith(("llava", "paligemma")) else 0
     found = arm.capture(written(kind, tmp_path), batch=BATCH, sequence=TOKENS, images=images)
     model = real(kind)
     given, _ = of_model(model, Sizes(BATCH, TOKENS, images), kind)
@@ -127,6 +133,33 @@ def test_towers_of_a_model_that_compares_texts_and_images(tmp_path: Path) -> Non
     model = real("clip")
     parts = (*model.text_model.parameters(), *model.text_projection.parameters())
     assert found.text == sum(each.numel() for each in parts)
+
+
+def test_layers_whose_results_are_not_used_have_no_gradient(tmp_path: Path) -> None:
+    """The last layer of the tower is like the first, which runs for it."""
+    file = written("llava, last layer unused", tmp_path)
+    found = arm.capture(file, batch=BATCH, sequence=TOKENS, images=1)
+    first, last, _ = found.blocks
+    assert [block.count for block in found.blocks] == [1, 1, 2]
+    assert found.order == (0, 1, 2, 2)
+    forward = [each.flops for each in first.operations if not each.backward]
+    assert [each.flops for each in last.operations] == forward
+    paths = {each.module.partition("layers.")[2][:1] for each in last.operations}
+    read = {each.parameter for at in last.operations for each in at.reads if each.parameter}
+    assert paths == {path.partition("layers.")[2][:1] for path in read} == {"1"}
+    assert not last.saved
+    # It is not computed again either.
+    again = sum(
+        block.count * each.flops
+        for block in found.blocks
+        for each in block.operations
+        if block is not last and not each.backward
+    )
+    summary = captured(found, recompute="full").summary
+    assert summary is not None
+    assert summary.hardware_flops - summary.flops == again
+    for options in ({"dp": 8, "zero": 3}, {"pp": 4}, {"tp": 2, "dp": 2, "recompute": "full"}):
+        assert arm.simulate(found, "dgx-h100", **options).step_time_ns > 0
 
 
 def test_a_step_with_images(tmp_path: Path) -> None:

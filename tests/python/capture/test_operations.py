@@ -38,7 +38,7 @@ def full_attention(found: Capture, backward: bool) -> int:
     total = 0
     for block in (*found.blocks, found.before, found.after):
         for each in block.operations:
-            if each.kind == "attention" and not each.backward:
+            if each.kind == "attention" and each.backward is backward:
                 query, key, value = (tensor.shape for tensor in each.reads[:3])
                 heads = query[0] * query[1]
                 pairs = heads * query[2] * key[2]
