@@ -79,7 +79,7 @@ def test_a_perceptron_counted_by_hand() -> None:
     assert found.saved == 4 * (40 * 8 + 40 * 32 + 40 * 32)
 
 
-def saved_for_real(module: nn.Module, given: torch.Tensor) -> int:
+def saved_for_real(module: nn.Module, *given: torch.Tensor) -> int:
     """Bytes that autograd keeps of a real run, but for parameters."""
     held = (*module.parameters(), *module.buffers())
     own = {each.untyped_storage().data_ptr() for each in held}
@@ -90,7 +90,7 @@ def saved_for_real(module: nn.Module, given: torch.Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        module(given)
+        module(*given)
     return sum(
         each.untyped_storage().nbytes() for address, each in kept.items() if address not in own
     )

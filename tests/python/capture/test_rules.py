@@ -12,6 +12,8 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
+from small_models import SMALL
+from test_modules import saved_for_real
 from torch import nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
@@ -184,6 +186,29 @@ def test_layers_and_directions() -> None:
     assert summary.flops == 3 * found.flops
 
 
+EXPERTS = {
+    "mixtral": "MixtralSparseMoeBlock",
+    "qwen3_moe": "Qwen3MoeSparseMoeBlock",
+    "deepseek_v3": "DeepseekV3MoE",
+    "gpt_oss": "GptOssMLP",
+}
+
+
+@pytest.mark.parametrize("kind", EXPERTS)
+def test_experts_keep_what_real_ones_keep(kind: str) -> None:
+    """Whichever tokens go to an expert."""
+    config: Any = transformers.CONFIG_MAPPING[kind](**SMALL[kind])
+    config._experts_implementation = "grouped_mm"
+    classes = getattr(transformers.models, kind)
+    code = getattr(classes, f"modeling_{kind}")
+    module = getattr(code, EXPERTS[kind])(config).to(torch.bfloat16).train()
+    torch.manual_seed(0)
+    for each in module.parameters():
+        nn.init.normal_(each, std=0.02)
+    x = torch.rand(3, 40, 64, dtype=torch.bfloat16, requires_grad=True)
+    assert arm.capture(module, x).saved == saved_for_real(module, x)
+
+
 class Classified(nn.Module):
     """A head and the loss of it, as the models of `transformers` have them: in 32 bits."""
 
@@ -200,22 +225,15 @@ class Classified(nn.Module):
 def test_the_loss_keeps_the_logarithms_of_all_words(dtype: torch.dtype) -> None:
     x = torch.rand(4, 8, 16, dtype=dtype, requires_grad=True)
     goal = torch.randint(0, 50, (4, 8))
-    module, kept, counter = Classified(dtype), {}, FlopCounterMode(display=False)
-    own = {each.untyped_storage().data_ptr() for each in module.parameters()}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), counter:
+    module, counter = Classified(dtype), FlopCounterMode(display=False)
+    kept = saved_for_real(module, x, goal)
+    with counter:
         loss = module(x, goal)
     forward = counter.get_total_flops()
     with counter:
         loss.backward()
     found = arm.capture(module, {"x": x, "goal": goal})
     # Inputs of the head, logarithms of all words, goals, and the number of tokens.
-    assert found.saved == sum(kept.values()) == 32 * (16 * dtype.itemsize + 50 * 4 + 8) + 4
+    assert found.saved == kept == 32 * (16 * dtype.itemsize + 50 * 4 + 8) + 4
     assert found.flops == forward == 2 * 32 * 16 * 50
     assert found.flops_backward == counter.get_total_flops() == 2 * forward
