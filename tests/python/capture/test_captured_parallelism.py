@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
+import transformers
 from small_models import SMALL
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -179,6 +180,24 @@ def test_context_parallel_ranks_share_the_work(llama: Capture, folder: Path) -> 
         times[exchange] = [arm.simulate(each, "dgx-h100").step_time_ns for each in made]
     for ours, theirs in times.values():
         assert ours == pytest.approx(theirs, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen", "deepseek"])
+def test_stages_are_those_of_a_plan_of_transformers(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """Its plan names the modules of a model in the order of stages."""
+    found: Capture = request.getfixturevalue(name)
+    kind = {"llama": LLAMA, "qwen": QWEN, "deepseek": DEEPSEEK}[name]["model_type"]
+    plan = list(transformers.CONFIG_MAPPING[kind].base_model_pp_plan)
+    at = plan.index("layers")
+    assert {path.split(".")[-2] for block in found.blocks for path in block.modules} == {"layers"}
+    ends = [
+        {each.module.rpartition(".")[2] for each in block.operations}
+        for block in (found.before, found.after)
+    ]
+    assert ends[0] >= set(plan[:at])
+    assert ends[1] >= set(plan[at + 1 :])
 
 
 def test_layers_may_be_dealt_unevenly(llama: Capture, folder: Path) -> None:
