@@ -16,7 +16,7 @@ from armillary_lab.measured.published import file, machines, steps
 from armillary_lab.measured.sweeps import repository, sweeps
 from armillary_lab.measured.training import Training, trainings
 from armillary_lab.predict import collectives, training_steps
-from armillary_lab.score import __main__ as command_line
+from armillary_lab.score import command
 from armillary_lab.score import published as scores
 from armillary_lab.score.__main__ import main
 
@@ -572,22 +572,21 @@ def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_closed_output_and_interrupts_end_without_a_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "kernels.json"
     path.write_text('{"compute": [{"kind": "gemm"}]}')
-    command = [sys.executable, "-m", "armillary_lab.score", str(path)]
+    arguments = [sys.executable, "-m", "armillary_lab.score", str(path)]
     read, write = os.pipe()
     os.close(read)
-    closed = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    closed = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (closed.returncode, closed.stderr) == (141, "")
 
     def interrupt(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command_line, "main", interrupt)
-    assert command_line._run() == 130
+    assert command.run(interrupt) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
 

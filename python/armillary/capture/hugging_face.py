@@ -103,7 +103,7 @@ def _config(transformers: Any, values: Mapping[str, Any], file: str) -> Any:
     given = str(values.get("model_type", ""))
     kind = given if given in CONFIG_MAPPING else SAME.get(given, "")
     if kind not in CONFIG_MAPPING:
-        said = f"{given!r} is no model of transformers {transformers.__version__}"
+        said = f"transformers {transformers.__version__} has no model of the type {given!r}"
         near = difflib.get_close_matches(given, list(CONFIG_MAPPING), n=3, cutoff=0.6)
         raise InputError([Problem(file, "model_type", said, "; or ".join([*near, WAY_OUT]))])
     rest = {key: value for key, value in _plain(values).items() if key != "model_type"}

@@ -186,7 +186,7 @@ def test_context_parallel_ranks_share_the_work(llama: Capture, folder: Path) -> 
 def test_stages_are_those_of_a_plan_of_transformers(
     name: str, request: pytest.FixtureRequest
 ) -> None:
-    """Its plan names the modules of a model in the order of stages."""
+    """Plans of `transformers` name the modules of a model in the order of stages."""
     found: Capture = request.getfixturevalue(name)
     kind = {"llama": LLAMA, "qwen": QWEN, "deepseek": DEEPSEEK}[name]["model_type"]
     plan = list(transformers.CONFIG_MAPPING[kind].base_model_pp_plan)

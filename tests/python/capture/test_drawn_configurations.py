@@ -71,7 +71,7 @@ LAYERS = ("num_hidden_layers", "n_layer")
 
 
 def default(kind: str) -> dict[str, Any]:
-    """What the class saves, with four layers."""
+    """Values that the class saves, with four layers."""
     found: dict[str, Any] = json.loads(CONFIG_MAPPING[kind]().to_json_string(use_diff=False))
     for part in (found, found.get("text_config", {})):
         layers = next((part[key] for key in LAYERS if key in part), 0)

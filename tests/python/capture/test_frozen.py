@@ -1,5 +1,5 @@
 """Frozen parameters: a module with adapters of low rank (Hu et al. 2021, arXiv:2106.09685), and
-layers of which some are not trained."""
+layers that are partly frozen."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class Diffusion(nn.Module):
 
 
 def test_a_diffusion_transformer() -> None:
-    """By the formula: 24 d² + 4 n d operations for each of n tokens in a block of width d, and 12
+    """The formula: 24 d² + 4 n d operations for each of n tokens in a block of width d, and 12
     d² for each sample's modulation."""
     samples, side, width, layers = 2, 32, 32, 3
     tokens = (side // 4) ** 2

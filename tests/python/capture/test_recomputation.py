@@ -212,7 +212,7 @@ class Chosen:
         return policies.MUST_SAVE if stays else policies.PREFER_RECOMPUTE
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """What is stored."""
+        """Bytes that are stored."""
         stored = [list(each.values()) for each in self.storages]
         for leaf in trees.tree_leaves(stored):
             value = getattr(leaf, "val", None)

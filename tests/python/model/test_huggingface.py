@@ -302,7 +302,7 @@ PUBLISHED = {
     "qwen3-next-80b-a3b": (QWEN3_NEXT, 79_674_391_296),
     "olmo-2-7b": (OLMO_2, 7_298_617_344),
     "granite-3.1-8b": (GRANITE, 8_170_848_256),
-    # Without 384 biases of routers in each of 60 layers, which are no parameters.
+    # Without 384 biases of routers in each of 60 layers, which are not parameters.
     "kimi-k2": (KIMI_K2, 1_026_408_232_448 - 60 * 384),
     "llama-4-scout, text": (LLAMA_4_SCOUT, 107_769_861_120),
 }

@@ -231,8 +231,8 @@ SAVED = [
 def test_what_other_functions_keep(
     keys: dict[str, object], options: dict[str, object], more: object, tp: int
 ) -> None:
-    """By hand, of a layer: queries, keys and the gate's value (PyTorch's `silu` and `mul` keep what
-    they read); of each norm 4 bytes of its input and 2 of the normalized values; what sequence
+    """A layer counted by hand: queries, keys and the gate's value (PyTorch's `silu` and `mul` keep
+    what they read); of each norm 4 bytes of its input and 2 of the normalized values; what sequence
     parallelism gathered before queries and before the perceptron."""
     kept = per_layer(LLAMA, tp=tp, **keys, **options)
     least = per_layer(LLAMA, tp=tp, saved="fused", **options)
@@ -241,7 +241,7 @@ def test_what_other_functions_keep(
 
 @pytest.mark.parametrize(("gathered", "rows"), [(False, 131072 // 4), (True, 131072)])
 def test_what_a_plain_loss_holds(gathered: bool, rows: int) -> None:
-    """By hand: logits in 2 bytes, logarithms of their softmax and two gradients in 4 each
+    """Counted by hand: logits in 2 bytes, logarithms of their softmax and two gradients in 4 each
     (PyTorch's `nll_loss_backward` and `_log_softmax_backward_data` write one each)."""
     keys = {"loss": "plain", "gathered_logits": gathered}
     at = Setting(LLAMA, parallelism(LLAMA, "m", {"tp": 4, **keys}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from ..measured.training import Training
 from ..predict import collectives, kernels, peak_memory
 from ..predict.peak_memory import MemoryPrediction
 from ..predict.training_steps import TimePrediction, predict
+from . import command
 from . import published as scores
 from .coverage import WITHIN, said
 from .published import Ranking, Score
@@ -211,20 +211,5 @@ def _plain(value: object) -> object:
     raise TypeError(type(value))
 
 
-def _run() -> int:
-    """Exit code of the command: also 130 after Ctrl-C, and 141 once its output is closed."""
-    try:
-        code = main(sys.argv[1:])
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return 130
-    except BrokenPipeError:
-        # The rest of the buffer has nowhere to go when Python flushes it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    return code
-
-
 if __name__ == "__main__":
-    sys.exit(_run())
+    sys.exit(command.run(main))

@@ -18,6 +18,7 @@ from armillary.platform import Platform
 
 from ..measured import layouts
 from ..predict.layouts import FRAMEWORK, PRESET, LayoutPrediction, predict
+from . import command
 
 GIB = 2**30
 
@@ -145,4 +146,4 @@ def _plain(each: LayoutPrediction) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))
