@@ -12,8 +12,12 @@ from armillary.errors import ArmillaryError
 from armillary.platform import Platform
 from armillary.uncertainty.collectives import Place, place
 
+from ..measured.published import reading
 from ..measured.published.file import Row, problem, source
-from ..measured.published.machines import Left, Machine, of_sweep
+from ..measured.published.machines import Left, Machine, link, of_sweep
+from ..measured.published.reading import Part
+from ..measured.published.run import Missing
+from ..measured.published.sizes import follows
 from ..measured.sweeps import SEND, band, repository
 
 OPERATIONS = {
@@ -66,8 +70,9 @@ class Sweep:
     points: tuple[Point, ...]
 
 
-def predict(row: Row) -> Sweep | Left:
+def predict(measured: Row) -> Sweep | Left:
     """Our times of a sweep, or why there are none."""
+    row = Part(measured)
     letters = re.sub(r"[^a-z]", "", row["op"].lower())
     operation = OPERATIONS.get(letters, letters)
     if row.get("grade") == "C":
@@ -80,9 +85,13 @@ def predict(row: Row) -> Sweep | Left:
         return found
     hardware = row["hardware"]
     try:
+        follows(row, operation, link(found.gpu))
+        reading.check(row, "collectives")
         platform = Platform.load(found.preset, found.settings)
         where = place(platform.describe())
         points = [_point(operation, size, us, platform, where, source(row)) for size, us in times]
+    except Missing as missing:
+        return Left(str(missing))
     except ArmillaryError as error:
         return Left(f"not predicted: {problem(error)}")
     return Sweep(

@@ -15,8 +15,10 @@ from armillary.calibrate.single_operation import ALONE, alone, times
 from armillary.errors import ArmillaryError
 from armillary.platform import Platform
 
+from ..measured.published import reading
 from ..measured.published.file import Row, problem, source
 from ..measured.published.machines import Left, gpu_of, no_preset, one_node
+from ..measured.published.reading import Part
 from ..measured.published.run import Missing, count
 
 _WIDTHS = {"fp4": 0, "fp8": 1, "f8": 1, "fp16": 2, "bf16": 2, "f16": 2}
@@ -55,8 +57,9 @@ class KernelTime:
         return math.log(self.ours / self.measured)
 
 
-def predict(row: Row) -> KernelTime | Left:
+def predict(measured: Row) -> KernelTime | Left:
     """Our time of a kernel, or why there is none."""
+    row = Part(measured)
     kind = str(row["kind"])
     if kind not in (*_PRODUCTS, "hbm_stream"):
         return Left(_REASONS.get(kind, f"no model for kernels of the kind {kind!r}"))
@@ -69,16 +72,17 @@ def predict(row: Row) -> KernelTime | Left:
     try:
         platform = Platform.load(preset, {**ALONE, "npu.compute.kernel_overhead": _START})
         if kind in _PRODUCTS:
-            what, measured = _product(row, program)
+            what, us = _product(row, program)
         else:
-            what, measured = _stream(row, program)
+            what, us = _stream(row, program)
+        reading.check(row, "compute")
         (ours,) = times([alone("kernel", program, platform.npus)], platform._core)
     except Missing as missing:
         return Left(str(missing))
     except ArmillaryError as error:
         return Left(f"not predicted: {problem(error)}")
     words = "products" if kind in _PRODUCTS else "streams"
-    return KernelTime(f"{gpu} {what}", words, gpu, source(row), measured, ours)
+    return KernelTime(f"{gpu} {what}", words, gpu, source(row), us, ours)
 
 
 def _product(row: Row, program: _core.Program) -> tuple[str, float]:
@@ -87,7 +91,10 @@ def _product(row: Row, program: _core.Program) -> tuple[str, float]:
     if kind not in _WIDTHS:
         raise Missing(f"numbers of the type {kind}" if kind != "None" else "dtype is not stated")
     shape = _SHAPE.fullmatch(str(row.get("shape")))
-    m, n, k = map(int, shape.groups()) if shape else (count(row, key) for key in "mnk")
+    sizes = dict(zip("mnk", map(int, shape.groups()), strict=True)) if shape else {}
+    m, n, k = (count(row, key, sizes.get(key)) for key in "mnk")
+    if sizes and (m, n, k) != tuple(sizes.values()):
+        raise Missing(f"shape is {row['shape']}, and m, n and k are {m}, {n} and {k}")
     program.gemm("kernel", [], m=m, n=n, k=k, batch=1, width=_WIDTHS[kind])
     rate = _positive(row, "tflops")
     return f"{kind} {m} x {n} x {k}", 2 * m * n * k / rate / 1e6

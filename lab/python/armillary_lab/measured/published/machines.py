@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .file import Row
+from .file import Row, source
 
 Settings = dict[str, object]
 
@@ -40,6 +40,8 @@ class _Family:
     """One node."""
     many: str | None
     """Several nodes."""
+    link: float
+    """GB/s in one direction of all links of a GPU in its node together, as data sheets have it."""
     per_node: int = 8
     """GPUs in a node of the preset."""
     node: str = "Switch"
@@ -51,20 +53,20 @@ class _Family:
 
 
 _FAMILIES: Mapping[str, _Family] = {
-    "V100": _Family("dgx1-v100", None),
-    "V100 DGX-2": _Family("dgx2h", "dgx2h-16n", per_node=16, most=16),
-    "A100": _Family("dgx-a100", "dgx-a100-16n"),
-    "H100": _Family("dgx-h100", "dgx-h100-16n"),
-    "H200": _Family("hgx-h200", "hgx-h200-16n"),
-    "GH200": _Family("alps-16n", "alps-16n", per_node=4, node="FullyConnected", most=4),
-    "B200": _Family("dgx-b200", "dgx-b200-16n"),
-    "B300": _Family("dgx-b200", "dgx-b200-16n"),
-    "GB200": _Family("gb200-nvl72", "gb200-nvl72-8r", per_node=72, most=72, rack=72),
-    "GB300": _Family("gb300-nvl72", "gb300-nvl72-8r", per_node=72, most=72, rack=72),
-    "MI300X": _Family("mi300x-8", "mi300x-16n", node="FullyConnected"),
-    "MI325X": _Family("mi300x-8", "mi300x-16n", node="FullyConnected"),
-    "MI350X": _Family("mi355x-8", "mi355x-16n", node="FullyConnected"),
-    "MI355X": _Family("mi355x-8", "mi355x-16n", node="FullyConnected"),
+    "V100": _Family("dgx1-v100", None, 150),
+    "V100 DGX-2": _Family("dgx2h", "dgx2h-16n", 150, per_node=16, most=16),
+    "A100": _Family("dgx-a100", "dgx-a100-16n", 300),
+    "H100": _Family("dgx-h100", "dgx-h100-16n", 450),
+    "H200": _Family("hgx-h200", "hgx-h200-16n", 450),
+    "GH200": _Family("alps-16n", "alps-16n", 450, per_node=4, node="FullyConnected", most=4),
+    "B200": _Family("dgx-b200", "dgx-b200-16n", 900),
+    "B300": _Family("dgx-b200", "dgx-b200-16n", 900),
+    "GB200": _Family("gb200-nvl72", "gb200-nvl72-8r", 900, per_node=72, most=72, rack=72),
+    "GB300": _Family("gb300-nvl72", "gb300-nvl72-8r", 900, per_node=72, most=72, rack=72),
+    "MI300X": _Family("mi300x-8", "mi300x-16n", 448, node="FullyConnected"),
+    "MI325X": _Family("mi300x-8", "mi300x-16n", 448, node="FullyConnected"),
+    "MI350X": _Family("mi355x-8", "mi355x-16n", 535.5, node="FullyConnected"),
+    "MI355X": _Family("mi355x-8", "mi355x-16n", 535.5, node="FullyConnected"),
 }
 """B300, MI325X and MI350X take the preset of another generation with the same links. One node of
 GH200 is the first of several. H20 and H800 are not here: how their kernels differ is not published.
@@ -110,6 +112,29 @@ _UNMODELLED: tuple[tuple[str, str], ...] = (
     (r"aws-ofi-nccl v1\.[0-7]\b", "an older version of Amazon's plugin than any preset describes"),
 )
 
+_CALLERS: tuple[tuple[str, str], ...] = (
+    # words of a row, who makes the calls; letters don't continue on either side
+    (r"jax|xla|psum|shard_map|maxtext", "JAX"),
+    (r"gloo", "Gloo"),
+    (r"mpi[_ ]?(all|reduce|bcast|send|recv)\w*|osu|mvapich2?|(cuda|gpu|rocm)-aware mpi", "MPI"),
+    (r"oneccl|hccl|ucc|tccl", "a library of another vendor"),
+)
+"""Calls that are not NCCL's or RCCL's own: what they add to them is not known."""
+_BARRIER = "barrier-aligned"
+"""Calls of torchcomms whose start is known (`SINGLE_US`)."""
+
+
+def _caller(said: str, library: object) -> str | None:
+    """Reason to leave out a sweep whose calls are not NCCL's or RCCL's own."""
+    for words, name in _CALLERS:
+        if re.search(rf"(?<![a-z])({words})(?![a-z])", said, re.I):
+            return f"calls of {name}: not NCCL's or RCCL's own"
+    if library and not re.match(r"[NR]CCL\b", str(library)):
+        return "a library other than NCCL and RCCL"
+    if re.search(r"torchcomms", said, re.I) and _BARRIER not in said:
+        return "calls of torchcomms: not NCCL's or RCCL's own"
+    return None
+
 
 _CARDS = re.compile(r"PCI|RTX|\bNVL\b|\bL(4|20|40S?)\b", re.I)
 """GPUs on cards, also the NVL models with their bridges. `NVL72` is a rack."""
@@ -129,6 +154,11 @@ def one_node(gpu: str) -> str:
     return one
 
 
+def link(gpu: str) -> float:
+    """GB/s in one direction of all links of a GPU of a generation in its node together."""
+    return _FAMILIES[gpu].link
+
+
 def no_preset(text: str | None) -> str:
     """Why a GPU has none."""
     if not text:
@@ -136,6 +166,10 @@ def no_preset(text: str | None) -> str:
     if _CARDS.search(text):
         return "GPUs on PCIe: there is no model of its host bridges"
     return f"no preset for {text}"
+
+
+_SOFTWARE = ("nccl", "rccl", "rocm", "library", "plugin", "algo", "tests", "env")
+"""Fields of a row that name its software."""
 
 
 def of_sweep(row: Row) -> Machine | Left:
@@ -149,12 +183,13 @@ def of_sweep(row: Row) -> Machine | Left:
             hardware.get("system"),
             hardware.get("fabric"),
             hardware.get("nic"),
-            *software.values(),
+            *(software.get(key) for key in _SOFTWARE),
             row["id"],
             *_said_in_notes(str(row.get("notes"))),
         )
     )
-    if reason := _reason(row, said):
+    caller = _caller(f"{said} {source(row)} {row.get('notes')}", software.get("library"))
+    if reason := _reason(row, said) or caller:
         return Left(reason)
     gpu = gpu_of(str(hardware.get("gpu")))
     counts = (hardware.get("gpus"), hardware.get("nodes"), hardware.get("gpus_per_node"))
@@ -351,6 +386,6 @@ def _library(gpu: str, said: str) -> Settings:
         found["library.nvls"] = None
     if re.search(r"graph launch|-G 1\b|excludes launch", said):
         found |= {"library.min_call_interval": "0 us", "library.call_overhead": f"{KERNEL_US} us"}
-    if re.search(r"barrier-aligned", said):
+    if _BARRIER in said:
         found["library.call_overhead"] = f"{SINGLE_US} us"
     return found

@@ -7,7 +7,7 @@ agrees with the run, or is the reason why the row is left out. Here: that check.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,12 +15,11 @@ from armillary.model.decoder_reader import decoder
 from armillary.model.weights import parameters
 
 from ..training import Training
-from .file import Row
+from . import reading
+from .reading import IRRELEVANT, Part
 from .run import Missing, count
 
 _SECTIONS = ("model", "parallel", "batch", "hardware", "config")
-_ABSENT = ("", "n/a", "na", "none", "null", "-")
-"""Words for a value that is not stated."""
 _COMMENTS = ("name", "note", "notes", "seq_note", "system", "seqs_per_gpu_step_derived")
 """Fields that say nothing of their own about a run."""
 _WORDS: Mapping[str, tuple[str, ...]] = {
@@ -50,56 +49,41 @@ _ROUNDED = 0.05
 """Parameters are stated in two digits."""
 
 
-class Section(Mapping[str, object]):
-    """Fields of a part of a row; knows which of them were read."""
-
-    def __init__(self, values: Mapping[str, object]) -> None:
-        self.stated = {key: value for key, value in values.items() if _stated(value)}
-        self.read: set[object] = set()
-
-    def __getitem__(self, key: str) -> object:
-        self.read.add(key)
-        return self.stated[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.stated)
-
-    def __len__(self) -> int:
-        return len(self.stated)
+_OF_SUBMISSIONS: Mapping[str, Callable[[Training], int]] = {
+    "max_sequence_length": lambda run: run.seq,
+    "accelerators_per_node": lambda run: -(-run.gpus // run.nodes),
+}
+"""Fields of submissions to MLPerf that agree with the run; 0: not stated."""
 
 
-def watched(row: Row) -> dict[str, Any]:
-    """The row, with parts that know which of their fields a rule reads."""
-    return {**row, **{name: Section(row[name]) for name in _parts(row)}}
-
-
-def _parts(row: Row) -> list[str]:
-    return [name for name in _SECTIONS if isinstance(row.get(name), Mapping)]
-
-
-def check(row: Row, run: Training) -> None:
-    """Raises `Missing` naming the first field of a `watched` row that the run does not follow."""
+def check(row: Part, run: Training, kind: str) -> None:
+    """Raises `Missing` naming the first field of a row that the run does not follow."""
     made = _made(run)
-    for name in _parts(row):
-        section: Section = row[name]
+    for name in _SECTIONS:
+        section = row.get(name)
+        if not isinstance(section, Part):
+            continue
         for key, value in section.stated.items():
-            _field(f"{name}.{key}", key, value, made[name], key in section.read)
-    if row.get("max_sequence_length") not in (None, run.seq):
-        raise Missing(
-            f"max_sequence_length is {row['max_sequence_length']!r}, and the run of its "
-            f"rule has {run.seq}"
-        )
+            _field(f"{name}.{key}", key, value, made[name], key in section.read, IRRELEVANT[kind])
+            section.read.add(key)
+    for key, value in _OF_SUBMISSIONS.items():
+        if row.get(key) not in (None, 0, value(run)):
+            raise Missing(f"{key} is {row[key]!r}, and the run of its rule has {value(run)}")
     said = row.get("precision")
-    if _stated(said) and _PRECISIONS[run.precision] not in str(said).upper():
+    if said is not None and _PRECISIONS[run.precision] not in str(said).upper():
         raise Missing(f"precision is {said!r}, and the rule of its source makes {run.precision}")
+    reading.check(row, kind)
 
 
-def _stated(value: object) -> bool:
-    return value is not None and str(value).strip().lower() not in _ABSENT
-
-
-def _field(place: str, key: str, value: object, made: Mapping[str, Any], read: bool) -> None:
-    if key in _COMMENTS:
+def _field(
+    place: str,
+    key: str,
+    value: object,
+    made: Mapping[str, Any],
+    read: bool,
+    known: Mapping[str, str],
+) -> None:
+    if key in _COMMENTS or place in known:
         return
     name = _ALIASES.get(key, key)
     if name in made:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from armillary.errors import InputError
+
 from ..training import Training
 from . import megatron, mlperf, rules, stated
-from .file import Row
+from .file import Row, problem
 from .machines import Left
+from .reading import Part
 from .run import Missing, Run
 
 RULES: Mapping[str, Callable[[Row], Run]] = {**rules.RULES, **megatron.RULES}
@@ -25,22 +28,24 @@ def training(row: Row) -> Training | Left:
     rule = RULES.get(group)
     if rule is None:
         return Left(REASONS.get(group, f"no rule for the source {group!r}"))
-    return _checked(row, group, rule)
+    return _checked(row, group, rule, "training")
 
 
 def submission(row: Row) -> Training | Left:
     """A submission to MLPerf as a run, or why it can't be one."""
-    return _checked(row, "mlperf", mlperf.run)
+    return _checked(row, "mlperf", mlperf.run, "mlperf")
 
 
-def _checked(row: Row, group: str, rule: Callable[[Row], Run]) -> Training | Left:
+def _checked(row: Row, group: str, rule: Callable[[Row], Run], kind: str) -> Training | Left:
     """Run that a rule makes of a row, if it agrees with everything that the row states."""
-    seen = stated.watched(row)
+    seen = Part({**row, "group": group})
     try:
-        found = _run(row, group, rule(seen))
-        stated.check(seen, found)
+        found = _run(seen, group, rule(seen))
+        stated.check(seen, found, kind)
     except Missing as missing:
         return Left(str(missing))
+    except InputError as error:
+        return Left(f"not predicted: {problem(error)}")
     return found
 
 
