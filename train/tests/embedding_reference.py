@@ -27,20 +27,9 @@ Otherwise they run the engine on processors."""
 KERNELS = bool(KERNELS_ON)
 
 if KERNELS_ON == "cpu":
-    from triton.runtime import interpreter
+    import quick_interpreter
 
-    _patched: set[str] = set()
-
-    def _call(function: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Calls what a kernel calls. Triton would replace all functions of its language again for
-        each call, which takes half of all time: the start of a kernel has done so, and those that
-        only functions of Triton's own modules see stay replaced."""
-        if function.fn.__module__ not in _patched:
-            _patched.add(function.fn.__module__)
-            interpreter._patch_lang(function.fn)
-        return function.rewrite()(*given, **named)
-
-    interpreter.InterpretedFunction.__call__ = _call
+    quick_interpreter.use()
 
 
 def collection_of(

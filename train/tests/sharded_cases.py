@@ -57,7 +57,7 @@ OPTIMIZERS: dict[str, optimizers.Optimizer] = {
 Spec = dict[str, Any]
 """Tables (`name`, `rows`, `columns`, `scheme`, `ranks`, `sizes`, `dtype`), features (name, table,
 pooling), `ranks_per_node`, `optimizer`, `weighted`, `seed`. `gpu`: on `KERNELS_ON`.
-`cache`: bytes for tables in slower memory."""
+`cache`: bytes for tables in slower memory. `samples`: batches have fewer."""
 
 
 class Job:
@@ -126,7 +126,7 @@ class Job:
         """The whole batch and the parts of all ranks, what is wanted, where parts begin, and which
         lookups of the whole batch are this rank's."""
         random = np.random.default_rng([self.spec["seed"], step])
-        samples = int(random.integers(1, 24))
+        samples = int(random.integers(1, self.spec.get("samples", 24)))
         cuts = np.sort(random.integers(0, samples + 1, self.exchange.size - 1))
         bounds = [0, *cuts.tolist(), samples]
         lengths = random.integers(0, 5, (len(self.features), samples))

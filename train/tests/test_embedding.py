@@ -246,7 +246,9 @@ def test_gradients_of_weights(seed: int) -> None:
 def test_gradients_are_finite_differences(pooling: Pooling) -> None:
     """With SGD at rate 1, the change of a table is its gradient. The loss is a square, for which
     central differences are exact."""
-    tables, features = [Table("t", 6, 5)], [Feature("f", "t", pooling), Feature("g", "t", pooling)]
+    dim = 2 if KERNELS else 5
+    tables = [Table("t", 6, dim)]
+    features = [Feature("f", "t", pooling), Feature("g", "t", pooling)]
     batch = SparseBatch(
         torch.tensor([[2, 0, 3], [1, 2, 0]]), torch.tensor([1, 1, 0, 4, 1, 2, 0, 4])
     )
@@ -260,7 +262,7 @@ def test_gradients_are_finite_differences(pooling: Pooling) -> None:
 
     expected = torch.zeros_like(weight)
     with torch.no_grad():
-        for place in np.ndindex(6, 5):
+        for place in np.ndindex(6, dim):
             values, old = [], weight[place].item()
             for step in (0.5, -0.5):
                 weight[place] = old + step
