@@ -176,6 +176,17 @@ class Platform:
         itself, as a run gives them. Nothing can be added to `program` afterwards.
 
         Raises `InputError` for an operation whose time the platform does not say."""
+    def kernel_times(self, shapes: str) -> list[float]:
+        """Seconds that each kernel takes alone. `shapes` is a JSON list of kernels, as
+        `kernels.shapes` writes it.
+
+        Raises `InputError` for a kernel whose time the platform does not say.
+        """
+    def kernel_parts(self, shape: str) -> tuple[float, float, float, list[tuple[str, float]]]:
+        """Seconds, operations and bytes of the kernel in `shape`, a JSON list of one, and names and
+        seconds of its parts."""
+    def kernel_origin(self) -> tuple[str, str | None]:
+        """Name of the NPU, and the generation whose kernels its parameters are fitted to."""
     def library_times(
         self, changes: list[tuple[str, float]], kind: str, bytes: list[int]
     ) -> list[float] | None:

@@ -7,6 +7,7 @@
 pub mod config;
 pub mod custom_files;
 mod fits;
+mod kernel_times;
 pub mod library;
 mod platform;
 mod profile;

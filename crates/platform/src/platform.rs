@@ -316,6 +316,8 @@ pub struct Npu {
     /// While their NPU communicates, kernels have what communication leaves of its memory's
     /// bandwidth.
     pub memory_contention: bool,
+    /// Kernels of the NPU by themselves, if known.
+    pub kernels: Option<kernels::Kernels>,
 }
 
 /// Files of algorithms that override the built-in ones; readers leave the paths here, loading them

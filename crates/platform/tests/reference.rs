@@ -5,10 +5,11 @@ use platform::config::native::{documented, keys};
 use std::fs;
 use std::path::Path;
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "guides/external-simulators.md",
     "reference/platform-files.md",
     "models/compute.md",
+    "models/kernels.md",
     "models/libraries.md",
     "models/memory.md",
     "models/networks-flit.md",

@@ -4,6 +4,7 @@ use crate::errors;
 use crate::kinds::collective_kind;
 use crate::program::Program;
 use graph::Problem;
+use kernels::Kernel;
 use lowering::library;
 use platform::config::native::{self, Donor, InlinePlatform};
 use pyo3::prelude::*;
@@ -15,6 +16,8 @@ use units::Bytes;
 /// File, place, message and what is allowed.
 type Owned = (String, String, String, String);
 type Pairs = Vec<(String, String)>;
+/// Time of a kernel, its operations and bytes, and the times of its parts; seconds.
+type KernelParts = (f64, f64, f64, Vec<(String, f64)>);
 
 #[pyclass(frozen)]
 pub struct Platform(pub platform::Platform);
@@ -34,6 +37,20 @@ fn platform(
         platform.like = native::like(&platform, DONORS.get_or_init(|| native::donors(search)));
     }
     Ok(Platform(platform))
+}
+
+fn shape_error(py: Python<'_>, message: String) -> PyErr {
+    errors::input(py, &[Problem::new("", "kernel", message)])
+}
+
+fn kernels_of(py: Python<'_>, shapes: &str) -> PyResult<Vec<Kernel>> {
+    serde_json::from_str(shapes).map_err(|error| shape_error(py, error.to_string()))
+}
+
+impl Platform {
+    fn kernel(&self, py: Python<'_>, kernel: &Kernel) -> PyResult<kernels::Estimate> {
+        self.0.kernel(kernel).map_err(|refused| shape_error(py, refused.reason().to_string()))
+    }
 }
 
 /// Every block of a topology: name, short name, by what messages pass (`direct`, `switched`,
@@ -201,6 +218,28 @@ impl Platform {
             Ok(named.collect())
         });
         found.map_err(|problem: Problem| errors::input(py, &[problem]))
+    }
+
+    /// Seconds that each of the kernels takes alone. `shapes` is a JSON list of kernels.
+    fn kernel_times(&self, py: Python<'_>, shapes: &str) -> PyResult<Vec<f64>> {
+        let of = |kernel: &Kernel| Ok(self.kernel(py, kernel)?.seconds);
+        kernels_of(py, shapes)?.iter().map(of).collect()
+    }
+
+    /// Seconds, operations and bytes of a kernel, and seconds of its parts. `shape` is a JSON list of one kernel.
+    fn kernel_parts(&self, py: Python<'_>, shape: &str) -> PyResult<KernelParts> {
+        let [kernel] = kernels_of(py, shape)?[..] else {
+            return Err(shape_error(py, "one kernel is expected".into()));
+        };
+        let estimate = self.kernel(py, &kernel)?;
+        let parts = estimate.parts.into_iter().map(|(name, time)| (name.to_string(), time));
+        Ok((estimate.seconds, estimate.operations, estimate.bytes, parts.collect()))
+    }
+
+    /// Name of the NPU, and the generation whose kernels its parameters are fitted to.
+    fn kernel_origin(&self) -> (String, Option<String>) {
+        let npu = &self.0.npu;
+        (npu.name.clone(), npu.kernels.as_ref().map(|kernels| kernels.generation.clone()))
     }
 
     fn fits(&self, needed: u128) -> Option<&'static str> {

@@ -280,6 +280,7 @@ fn npu(raw: &AstraSimParameters, root: &At<'_>, findings: &mut Findings) -> Npu 
         memory_capacity: None,
         memory_on_overflow: Default::default(),
         memory_contention: false,
+        kernels: None,
     }
 }
 

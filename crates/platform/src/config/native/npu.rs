@@ -4,6 +4,7 @@ use super::compute::{self, Compute, Given, Places};
 use crate::platform::{self, Exceeded, Launch};
 use declared::findings::{At, Findings};
 use declared::{Tried, absent, section};
+use kernels::Kernels;
 use units::{Bandwidth, Bytes, Flops, Span};
 
 section! {
@@ -22,6 +23,9 @@ section! {
         pub launch: Launch, default Launch::default();
         /// The NPU's own memory ([memory](../models/memory.md)).
         pub memory: Own, default Own::default(), says "never limits";
+        /// Kernels of the NPU by themselves, as `armillary kernel` times them
+        /// ([kernels](../models/kernels.md)).
+        pub kernels: Option<Kernels>, default None, says "`armillary kernel` has no answer";
     }
 }
 
@@ -50,7 +54,7 @@ pub(super) fn resolve(
     at: Option<&At<'_>>,
     findings: &mut Findings,
 ) -> Option<platform::Npu> {
-    let Npu { name, compute, peak, launch, memory } = keys.or(absent)?;
+    let Npu { name, compute, peak, launch, memory, kernels } = keys.or(absent)?;
     // A peak that is wrong is one problem. That compute has none would be another.
     let stand_in = peak.is_given().then_some(Flops(1));
     let peak = peak.value();
@@ -72,6 +76,7 @@ pub(super) fn resolve(
         memory_capacity: memory.capacity,
         memory_on_overflow: memory.on_overflow,
         memory_contention: memory.contention,
+        kernels,
     })
 }
 
@@ -89,5 +94,6 @@ pub(super) fn keys(npu: &platform::Npu) -> Npu {
             on_overflow: npu.memory_on_overflow,
             contention: npu.memory_contention,
         },
+        kernels: npu.kernels.clone(),
     }
 }

@@ -1,0 +1,69 @@
+//! Time of a kernel alone on a GPU, from its shape, a data sheet and a few fitted parameters.
+//!
+//! Here: one file for each kind of kernel, with its shape, its parameters (keys of
+//! `npu.kernels.<kind>`) and its formula. Not here: graphs and runs, which time kernels in training
+//! (`device::compute`), and platform files (`platform::config`).
+//!
+//! Formulas use addition, multiplication, division, comparison and square roots alone, whose
+//! results are the same on every machine.
+
+mod chip;
+mod estimate;
+mod format;
+pub mod stream;
+
+pub use chip::{Chip, Rates};
+pub use estimate::{Estimate, Refused};
+pub use format::Format;
+
+use declared::section;
+use serde::Deserialize;
+use units::{Bytes, Frequency};
+
+section! {
+    /// Kernels of this NPU alone ([kernels](../models/kernels.md)).
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Kernels {
+        /// Generation of GPUs whose measured kernels the parameters are fitted to.
+        pub generation: String, required "hopper";
+        /// Multiprocessors.
+        pub multiprocessors: u32, required "132";
+        /// Clock of the multiprocessors under load.
+        pub clock: Frequency, required "1755 MHz";
+        /// Size of the L2 cache.
+        pub l2_cache: Bytes, required "50 MB";
+        /// Peak rate of products of 8-bit integers, where `compute.peak_by_type` does not hold for
+        /// them.
+        pub peak_int8: Option<units::Flops>, default None, says "`npu.compute.peak_by_type.fp8`";
+        /// Streams over memory.
+        pub stream: Option<stream::Parameters>, default None;
+    }
+}
+
+/// A kernel, with its shape.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Kernel {
+    /// A stream over memory.
+    Stream(stream::Shape),
+}
+
+impl Kernels {
+    /// Time of a kernel on the chip, or why there is none.
+    pub fn estimate(&self, chip: &Chip, kernel: &Kernel) -> Result<Estimate, Refused> {
+        match kernel {
+            Kernel::Stream(shape) => {
+                stream::estimate(chip, fitted(self.stream.as_ref(), "stream")?, shape)
+            }
+        }
+    }
+}
+
+/// The parameters of a kind, or that the platform lacks them.
+fn fitted<T>(parameters: Option<&T>, kind: &str) -> Result<T, Refused>
+where
+    T: Clone,
+{
+    let lacking = || Refused::new(format!("the platform has no parameters npu.kernels.{kind}"));
+    parameters.cloned().ok_or_else(lacking)
+}

@@ -1,0 +1,11 @@
+"""Times of single kernels: matrix products, attention, experts, streams.
+
+The formulas are in `crates/kernels`, their parameters in `systems/parts/kernels`. The page is
+docs/models/kernels.md."""
+
+from __future__ import annotations
+
+from .shapes import KINDS, Shape, Stream
+from .times import Time, one, seconds
+
+__all__ = ["KINDS", "Shape", "Stream", "Time", "one", "seconds"]

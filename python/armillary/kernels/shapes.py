@@ -1,0 +1,88 @@
+"""Shapes of kernels, as `crates/kernels` reads them: one dataclass for each kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..errors import InputError, Problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """A kernel. Whole numbers are counts, texts are words."""
+
+    kind: ClassVar[str]
+    """Kind of the kernel on the command line."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stream(Shape):
+    """A copy, a sum or another elementwise kernel that streams over memory."""
+
+    kind: ClassVar[str] = "stream"
+    bytes: int
+    """Bytes read and written."""
+
+
+KINDS: dict[str, type[Shape]] = {shape.kind: shape for shape in (Stream,)}
+"""Every kind of kernel, and its shape."""
+
+
+def encoded(shapes: Iterable[Shape]) -> str:
+    """The JSON list that `_core.Platform.kernel_times` takes."""
+    return json.dumps([{"kind": shape.kind, **dataclasses.asdict(shape)} for shape in shapes])
+
+
+def parse(kind: str, words: Iterable[str]) -> Shape:
+    """The shape that a command line names: `8192x8192x8192`, which gives the counts without a
+    default in their order, and `name=value`.
+
+    Raises:
+        InputError: an unknown kind or name, a value that is not a count, or one that is missing.
+    """
+    if kind not in KINDS:
+        raise _problem(f"unknown kind of kernel: {kind!r}", f"kinds: {', '.join(KINDS)}")
+    fields = {field.name: field for field in dataclasses.fields(KINDS[kind])}
+    required = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
+    usage = f"{kind} takes {', '.join(fields)}, such as {_example(kind, required)}"
+    given: dict[str, int | str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        pairs = [(name, value)] if equals else _in_order(word, required, usage)
+        for name, value in pairs:
+            if name not in fields:
+                raise _problem(f"unknown part of a shape: {name!r}", usage)
+            if name in given:
+                raise _problem(f"{name} is given twice", usage)
+            given[name] = _value(name, value, "int" in str(fields[name].type), usage)
+    missing = [name for name in required if name not in given]
+    if missing:
+        raise _problem(f"missing: {', '.join(missing)}", usage)
+    return KINDS[kind](**given)
+
+
+def _in_order(word: str, required: list[str], usage: str) -> list[tuple[str, str]]:
+    values = word.split("x")
+    if len(values) != len(required):
+        raise _problem(f"{word!r} has {len(values)} counts, not {len(required)}", usage)
+    return list(zip(required, values, strict=True))
+
+
+def _value(name: str, text: str, count: bool, usage: str) -> int | str:
+    if not count:
+        return text
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0):
+        raise _problem(f"invalid count of {name}: {text!r}", usage)
+    return int(text)
+
+
+def _example(kind: str, required: list[str]) -> str:
+    return f"{kind} {'x'.join(['1024'] * len(required))}"
+
+
+def _problem(message: str, help: str) -> InputError:
+    return InputError([Problem("", "kernel", message, help)])
