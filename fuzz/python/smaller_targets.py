@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import struct
@@ -166,6 +167,21 @@ def _layouts(folder: Path, _files: Files) -> object:
     return layouts.read(folder / "layouts.csv")
 
 
+KERNELS = b"""system,backend,ver,bytes,latency_us
+h100,trtllm,1.0,1000,2.5
+a100,vllm,0.1,100000,12.25
+"""
+
+
+def _kernels(folder: Path, files: Files) -> object:
+    from armillary.kernels import Stream
+    from armillary_lab.measured.kernels import rows
+    from armillary_lab.measured.kernels.tables import TABLES
+
+    of = rows.Table("x", ("bytes",), lambda row: Stream(bytes=rows.count(row, "bytes")))
+    return list(rows.read(folder / next(iter(files)), (*TABLES, of)))
+
+
 LIBRA = b"""layer1 -1 1000 ALLREDUCE 4096 1000 NONE 0 1000 ALLREDUCE 8192 10
 layer2 -1 1000 NONE 0 1000 ALLTOALL 4096 1000 ALLREDUCE 8192 10
 """
@@ -216,6 +232,11 @@ TARGETS = (
     Target("framework", _frameworks, _framework),
     Target("migrate", _old_files, _migrate),
     Target("layouts", lambda: [{"layouts.csv": LAYOUTS}], _layouts),
+    Target(
+        "kernels",
+        lambda: [{"k.csv": KERNELS}, {"k.csv.gz": gzip.compress(KERNELS, mtime=0)}],
+        _kernels,
+    ),
     Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),
     Target("libra", lambda: [{"w.txt": LIBRA}], _libra),
     Target("model_or_not", _sources, _source),

@@ -12,14 +12,18 @@ from typing import Any, TypeVar
 from armillary.errors import ArmillaryError, InputError
 from armillary.uncertainty import Coverage
 
+from ..measured.kernels.rows import read
+from ..measured.kernels.tables import TABLES
 from ..measured.published import file, steps
 from ..measured.published.file import Row
 from ..measured.published.machines import Left
 from ..measured.training import Training
-from ..predict import collectives, kernels, peak_memory
+from ..predict import collectives, kernels, measured_kernels, peak_memory
+from ..predict.measured_kernels import Predicted
 from ..predict.peak_memory import MemoryPrediction
 from ..predict.training_steps import TimePrediction, predict
 from . import command
+from . import kernels as single
 from . import published as scores
 from .coverage import WITHIN, said
 from .published import Ranking, Score
@@ -37,12 +41,16 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m armillary_lab.score",
         description="Predicts the measurements of a file, and prints how far off predictions are.",
     )
-    parser.add_argument("file", help="JSON with collectives, training, mlperf and compute")
+    parser.add_argument(
+        "file", help="JSON with collectives, training, mlperf and compute, or a CSV of kernels"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--only", choices=file.KINDS, action="append", help="kind of rows; may be given again"
     )
     given = parser.parse_args(arguments)
+    if given.file.endswith((".csv", ".csv.gz")):
+        return _table(given.file, given.json)
     try:
         rows = file.read(given.file)
     except InputError as error:
@@ -66,6 +74,33 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(json.dumps(report, indent=1, default=_plain) + "\n")
     else:
         sys.stdout.write("\n".join(_lines(report)) + "\n")
+    return 0
+
+
+def _table(name: str, as_json: bool) -> int:
+    """Prints the scores of a table of kernels. Returns 0, or 2 for bad input."""
+    found: list[Predicted] = []
+    left: list[Left] = []
+    try:
+        measured = list(read(name, TABLES))
+    except InputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    left += [row for row in measured if isinstance(row, Left)]
+    for each in measured_kernels.predict(row for row in measured if not isinstance(row, Left)):
+        if isinstance(each, Left):
+            left.append(each)
+        else:
+            found.append(each)
+    each_scores = single.scores(found)
+    reasons = scores.reasons(left)
+    if as_json:
+        report = {"predicted": len(found), "left_out": reasons, "scores": each_scores}
+        sys.stdout.write(json.dumps({"kernels": report}, indent=1, default=_plain) + "\n")
+        return 0
+    lines = [f"kernels: {len(found)} predicted, {len(left)} left out", *single.lines(each_scores)]
+    lines += [f"  {count:>5} left out: {reason}" for reason, count in reasons]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 
@@ -206,7 +241,7 @@ def _rankings(found: Sequence[Ranking]) -> list[str]:
 
 def _plain(value: object) -> object:
     """Scores as JSON has them."""
-    if isinstance(value, Score | Ranking | Coverage):
+    if isinstance(value, Score | Ranking | Coverage | single.KernelScore):
         return asdict(value)
     raise TypeError(type(value))
 

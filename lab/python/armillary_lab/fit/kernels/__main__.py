@@ -1,0 +1,125 @@
+"""`python -m armillary_lab.fit.kernels KIND [--most N] [--unseen] [--write]`.
+
+Fits the parameters of a kind of kernel to the measured kernels of the package, for each generation
+of GPUs. `--unseen` prints the errors of generations and shapes that were left out. `--write`
+changes `systems/parts/kernels`."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from armillary.kernels import KINDS
+from armillary.platform.presets import SYSTEMS as FOLDER
+from armillary.units import base
+
+from ...measured.kernels.rows import Measured, shipped
+from ...measured.kernels.tables import TABLES
+from . import unseen
+from .search import Problem, Values, kinds, written
+
+_UNIT = {"time": 1e6, "size": 1.0, "bandwidth": 1.0}
+"""Values of parameters by the kind of their key: us, bytes, bytes a second."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fits a kind of kernel. Returns 0, or 2 for bad input."""
+    parser = argparse.ArgumentParser(
+        prog="python -m armillary_lab.fit.kernels",
+        description="Fits the parameters of a kind of kernel, by generation of GPUs.",
+    )
+    parser.add_argument("kind", choices=sorted(KINDS), help="kind of kernel")
+    parser.add_argument("--most", type=int, default=4000, help="rows of a generation, drawn once")
+    parser.add_argument("--fixed", nargs="*", default=[], help="parameters that stay")
+    parser.add_argument("--unseen", action="store_true", help="errors of what was left out")
+    parser.add_argument("--write", action="store_true", help="write the parameters")
+    given = parser.parse_args(arguments)
+    by: dict[str, list[Measured]] = {}
+    for row in (row for table in TABLES for row in shipped(table)):
+        if row.shape.kind == given.kind:
+            by.setdefault(unseen.generation(row), []).append(row)
+    drawn = {
+        name: random.Random(0).sample(rows, min(given.most, len(rows))) for name, rows in by.items()
+    }
+    for name, rows in drawn.items():
+        start = parameters(name, given.kind)
+        keys = [key for key in start if key.rpartition(".")[2] not in given.fixed]
+        if given.unseen:
+            _print(f"{name}, shapes left out", [log for _, log in unseen.shapes(rows, keys, start)])
+            continue
+        values = Problem(rows, keys).fit(start)
+        _print(name, Problem(rows, keys).logs(values).tolist())
+        for key, value in values.items():
+            sys.stdout.write(f"  {key}: {written(key, value)}\n")
+        if given.write:
+            write(name, given.kind, values)
+    if given.unseen:
+        every = [row for rows in drawn.values() for row in rows]
+        start = parameters("hopper", given.kind)
+        keys = [key for key in start if key.rpartition(".")[2] not in given.fixed]
+        found: dict[str, list[float]] = {}
+        for row, log in unseen.generations(every, keys, start):
+            found.setdefault(unseen.generation(row), []).append(log)
+        for name, logs in found.items():
+            _print(f"{name} left out", logs)
+        _print("generations left out", [log for logs in found.values() for log in logs])
+    return 0
+
+
+def _print(name: str, logs: Sequence[float]) -> None:
+    import numpy as np
+
+    errors = 100 * np.expm1(np.abs(logs))
+    middle, ninth = np.quantile(errors, [0.5, 0.9])
+    sys.stdout.write(f"{name}: {len(logs)} rows, median {middle:.1f} %, 90 % {ninth:.1f} %\n")
+    sys.stdout.flush()
+
+
+def _file(generation: str) -> Path:
+    return FOLDER / "parts" / "kernels" / f"{generation}.yml"
+
+
+def parameters(generation: str, kind: str) -> dict[str, float]:
+    """The parameters of a kind that the presets of a generation have; times are in us."""
+    tree = yaml.safe_load(_file(generation).read_text(encoding="utf-8"))["npu"]["kernels"]
+    return dict(_leaves(tree[kind], kind))
+
+
+def _leaves(tree: object, key: str) -> list[tuple[str, float]]:
+    if isinstance(tree, dict):
+        return [leaf for name, each in tree.items() for leaf in _leaves(each, f"{key}.{name}")]
+    return [(key, _number(key, tree))]
+
+
+def _number(key: str, value: object) -> float:
+    unit = _UNIT.get(kinds()[key])
+    if unit is None:
+        return float(str(value))
+    found = base(str(value))
+    assert found is not None, (key, value)
+    return float(found) * unit
+
+
+def write(generation: str, kind: str, values: Values) -> None:
+    """Puts the parameters of a kind into the file of a generation; its head stays."""
+    file = _file(generation)
+    text = file.read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith(f"    {kind}:")]
+    tree: dict[str, object] = {}
+    for key, value in values.items():
+        *above, name = key.split(".")[1:]
+        at = tree
+        for each in above:
+            at = at.setdefault(each, {})  # type: ignore[assignment]
+        at[name] = written(key, value)
+    shown = yaml.safe_dump(tree, default_flow_style=True, width=10**6, sort_keys=False).strip()
+    file.write_text("\n".join([*kept, f"    {kind}: {shown}"]) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""Tables of measured kernels: CSV, plain or compressed by gzip."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from armillary.documents import read_bytes
+from armillary.errors import InputError, Problem
+from armillary.kernels import Shape
+
+from ..published.machines import Left
+
+Row = Mapping[str, str]
+"""A row as its table has it."""
+
+_ALLOWED = "a table of measured kernels: CSV, plain or as .gz, with a line of column names"
+_MOST = 256 * 2**20
+"""Bytes of a table without its compression."""
+_LEAST_US, _LARGEST_US = 1e-3, 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A GPU that tables name: its preset, and its generation."""
+
+    preset: str
+    generation: str
+
+
+SYSTEMS = {
+    "a100": System("dgx-a100-80gb", "ampere"),
+    "h100": System("dgx-h100", "hopper"),
+    "h200": System("hgx-h200", "hopper"),
+    "b200": System("dgx-b200", "blackwell"),
+    "gb200": System("gb200-nvl72", "blackwell"),
+    "gb300": System("gb300-nvl72", "blackwell"),
+    "l40s": System("l40s-8", "ada"),
+}
+"""GPUs by the names of tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A kind of table: columns by which it is known, the shape that a row states (a `ValueError` is
+    a reason to leave the row out), the column of the time, and its unit in us."""
+
+    name: str
+    columns: tuple[str, ...]
+    shape_of: Callable[[Row], Shape | Left]
+    time: str = "latency_us"
+    us: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A measured kernel. `software` is its library with the version, `us` its time."""
+
+    table: str
+    system: str
+    software: str
+    shape: Shape
+    us: float
+
+
+def read(path: str | Path, tables: tuple[Table, ...]) -> Iterator[Measured | Left]:
+    """The rows of a table in their order, each a measured kernel or why it is left out.
+
+    Raises:
+        InputError: no such table, or a row without a time.
+    """
+    return _rows(str(path), read_bytes(path, _ALLOWED), tables)
+
+
+def shipped(table: Table) -> list[Measured]:
+    """The kernels of a table of the package."""
+    file = resources.files(__package__) / "data" / f"{table.name}.csv.gz"
+    found = _rows(str(file), file.read_bytes(), (table,))
+    return [row for row in found if isinstance(row, Measured)]
+
+
+def _rows(name: str, content: bytes, tables: tuple[Table, ...]) -> Iterator[Measured | Left]:
+    lines = csv.DictReader(io.StringIO(_text(name, content)), strict=True)
+    try:
+        columns = frozenset(lines.fieldnames or ())
+        table = next((each for each in tables if columns.issuperset(each.columns)), None)
+        if table is None:
+            raise _problem(name, "", "is no table of measured kernels")
+        for row in lines:
+            yield _row(name, lines.line_num, table, row)
+    except csv.Error as error:
+        raise _problem(name, f"line {lines.line_num}", str(error)) from None
+
+
+def _row(name: str, line: int, table: Table, row: dict[str, str]) -> Measured | Left:
+    place = f"line {line}"
+    if None in row or None in row.values():
+        raise _problem(name, place, "has another number of columns than the first line")
+    try:
+        us = float(row[table.time]) * table.us
+    except (KeyError, ValueError):
+        raise _problem(name, place, f"{table.time} is not a number") from None
+    if not (math.isfinite(us) and _LEAST_US <= us <= _LARGEST_US):
+        raise _problem(name, place, f"{table.time} is {row[table.time]}")
+    system = row.get("system", "")
+    if system not in SYSTEMS:
+        return Left(f"no preset for {system or 'a GPU that is not stated'}")
+    try:
+        shape = table.shape_of(row)
+    except ValueError as error:
+        return Left(str(error))
+    if isinstance(shape, Left):
+        return shape
+    software = " ".join(filter(None, (row.get("backend", row.get("backend_")), row.get("ver"))))
+    return Measured(table.name, system, software, shape, us)
+
+
+def _text(name: str, content: bytes) -> str:
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            unpacked = zlib.decompressobj(wbits=31).decompress(content, _MOST + 1)
+        except zlib.error as error:
+            raise _problem(name, "", str(error)) from None
+        if len(unpacked) > _MOST:
+            raise _problem(name, "", f"unpacks to more than {_MOST >> 20} MiB")
+        content = unpacked
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise _problem(name, "", "is not UTF-8") from None
+
+
+def _problem(name: str, place: str, message: str) -> InputError:
+    return InputError([Problem(name, place, message, _ALLOWED)])
+
+
+def count(row: Row, column: str) -> int:
+    """A whole number of a row.
+
+    Raises:
+        ValueError: it is none, or negative.
+    """
+    text = row.get(column, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError(f"{column} is {text!r}")
+    return int(text)

@@ -1,0 +1,7 @@
+"""Every kind of table of measured kernels."""
+
+from __future__ import annotations
+
+from .rows import Table
+
+TABLES: tuple[Table, ...] = ()

@@ -1,0 +1,47 @@
+"""Fits of single kernels, on drawn kernels whose parameters are known."""
+
+from __future__ import annotations
+
+import random
+
+from armillary.kernels import Stream, seconds
+from armillary.platform import Platform
+from armillary_lab.fit.kernels import unseen
+from armillary_lab.fit.kernels.search import Problem, settings
+from armillary_lab.measured.kernels.rows import SYSTEMS, Measured
+
+KEYS = ("stream.launch", "stream.efficiency")
+TRUE = {"stream.launch": 4.0, "stream.efficiency": 0.8}
+START = {"stream.launch": 2.0, "stream.efficiency": 0.9}
+
+
+def drawn(system: str, seed: int) -> list[Measured]:
+    """Streams that take what the true parameters say."""
+    draw = random.Random(seed)
+    shapes = [Stream(bytes=int(10 ** draw.uniform(2, 10))) for _ in range(60)]
+    platform = Platform.load(SYSTEMS[system].preset, settings(TRUE))
+    times = seconds(shapes, platform)
+    return [
+        Measured("stream", system, "x 1", shape, 1e6 * time)
+        for shape, time in zip(shapes, times, strict=True)
+    ]
+
+
+def test_a_fit_finds_the_parameters() -> None:
+    rows = drawn("h100", 1)
+    found = Problem(rows, KEYS).fit(START)
+    assert all(abs(found[key] / TRUE[key] - 1) < 0.01 for key in KEYS), found
+
+
+def test_what_is_left_out_is_predicted_by_the_rest() -> None:
+    rows = drawn("h100", 1) + drawn("a100", 2)
+    for left in (unseen.generations(rows, KEYS, START), unseen.shapes(rows, KEYS, START)):
+        found = list(left)
+        assert sorted(row.us for row, _ in found) == sorted(row.us for row in rows)
+        assert max(abs(log) for _, log in found) < 0.02
+
+
+def test_a_shape_is_in_one_part_in_every_format() -> None:
+    rows = drawn("h100", 3)
+    assert len({unseen.part_of(row) for row in rows}) == 5
+    assert all(unseen.part_of(row) == unseen.part_of(row) for row in rows)

@@ -1,0 +1,65 @@
+"""Tables of measured kernels: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from armillary.errors import InputError
+from armillary.kernels import Stream
+from armillary_lab.measured.kernels.rows import Measured, Table, count, read
+from armillary_lab.measured.published.machines import Left
+from armillary_lab.score.__main__ import main
+
+STREAMS = Table("stream", ("stream_bytes",), lambda row: Stream(bytes=count(row, "stream_bytes")))
+HEAD = "system,backend,ver,stream_bytes,latency_us\n"
+
+
+def rows(tmp_path: Path, content: str | bytes, name: str = "x.csv") -> list[Measured | Left]:
+    file = tmp_path / name
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return list(read(file, (STREAMS,)))
+
+
+def test_rows_are_kernels_or_reasons(tmp_path: Path) -> None:
+    text = HEAD + "h100,trtllm,1.0,1000,2.5\nmystery,x,1,10,1\nh100,x,1,ten,1\n"
+    plain = rows(tmp_path, text)
+    assert plain == [
+        Measured("stream", "h100", "trtllm 1.0", Stream(bytes=1000), 2.5),
+        Left("no preset for mystery"),
+        Left("stream_bytes is 'ten'"),
+    ]
+    assert rows(tmp_path, gzip.compress(text.encode()), "x.csv.gz") == plain
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "a,b\n1,2\n",
+        HEAD + "h100,x,1,10\n",
+        HEAD + "h100,x,1,10,1,2\n",
+        HEAD + "h100,x,1,10,fast\n",
+        HEAD + "h100,x,1,10,nan\n",
+        HEAD + "h100,x,1,10,-1\n",
+        HEAD + "h100,x,1,10,0\n",
+        HEAD + "h100,x,1,10,1e300\n",
+        b"\xff\xfe",
+        b"\x1f\x8bnot gzip",
+        HEAD + 'h100,"x,1,10,1\n',
+        gzip.compress(b"a" * (257 << 20), 9),
+    ],
+    ids=range(13),
+)
+def test_other_tables_are_refused(tmp_path: Path, content: str | bytes) -> None:
+    with pytest.raises(InputError):
+        rows(tmp_path, content)
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    assert main([str(tmp_path / "x.csv")]) == 2
+    assert main([str(tmp_path / "missing.csv")]) == 2
+    assert "is no table of measured kernels" in capsys.readouterr().err
