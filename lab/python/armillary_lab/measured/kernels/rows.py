@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +41,9 @@ SYSTEMS = {
     "h200": System("hgx-h200", "hopper"),
     "b200": System("dgx-b200", "blackwell"),
     "gb200": System("gb200-nvl72", "blackwell"),
+    "b300": System("dgx-b300", "blackwell"),
     "gb300": System("gb300-nvl72", "blackwell"),
+    "rtx_pro_6000": System("rtx-pro-6000-8", "ada"),
     "l40s": System("l40s-8", "ada"),
 }
 """GPUs by the names of tables."""
@@ -108,9 +111,9 @@ def _row(name: str, line: int, table: Table, row: dict[str, str]) -> Measured | 
         raise _problem(name, place, f"{table.time} is not a number") from None
     if not (math.isfinite(us) and _LEAST_US <= us <= _LARGEST_US):
         raise _problem(name, place, f"{table.time} is {row[table.time]}")
-    system = row.get("system", "")
-    if system not in SYSTEMS:
-        return Left(f"no preset for {system or 'a GPU that is not stated'}")
+    system = _system(row.get("system", ""))
+    if system is None:
+        return Left(f"no preset for {row.get('system') or 'a GPU that is not stated'}")
     try:
         shape = table.shape_of(row)
     except ValueError as error:
@@ -119,6 +122,13 @@ def _row(name: str, line: int, table: Table, row: dict[str, str]) -> Measured | 
         return shape
     software = " ".join(filter(None, (row.get("backend", row.get("backend_")), row.get("ver"))))
     return Measured(table.name, system, software, shape, us)
+
+
+def _system(text: str) -> str | None:
+    """The GPU that a table names: `h100`, `h100_sxm`, `RTX PRO 6000`."""
+    words = re.sub(r"[^a-z0-9]+", "_", text.lower())
+    found = [name for name in SYSTEMS if re.match(rf"(nvidia_)?{name}(_|$)", words)]
+    return found[0] if found else None
 
 
 def _text(name: str, content: bytes) -> str:

@@ -102,7 +102,7 @@ class Part(Mapping[str, Any]):
         return len(self.stated)
 
     def unread(self, place: str = "") -> Iterator[str]:
-        """Places of the fields that nobody read."""
+        """Places of the fields that no reader used."""
         for key, value in self.stated.items():
             if key not in self.read:
                 yield place + key
@@ -121,7 +121,7 @@ def stated(value: object) -> bool:
 
 
 def check(row: Part, kind: str) -> None:
-    """Raises `Missing` naming the first field of a row that nobody read and that may count."""
+    """Raises `Missing` naming the first field of a row that no reader used and that may count."""
     known = IRRELEVANT[kind]
     for place in row.unread():
         if not _above(place) & known.keys():
