@@ -57,6 +57,8 @@ NOT_FUZZED = {
     "report/viewer.py _comment": _DATA,
     "report/viewer.py _bundle": _DATA,
     "uncertainty/tables.py of": _DATA,
+    "uncertainty/kernels.py _table": _DATA,
+    "fit/kernels/intervals.py write": _OURS,
     "fit/kernels/__main__.py parameters": _OURS,
     "fit/kernels/__main__.py write": _OURS,
     "fit/library_presets.py main": _OURS,

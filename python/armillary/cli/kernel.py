@@ -11,12 +11,16 @@ import typer
 
 from .. import __version__
 from . import output
-from .options import Json, PlatformName, Settings, settings
+from .options import Json, PlatformName, ReportName, Settings, settings
 from .verb_options import takes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..kernels import Shape, Time
     from ..platform import Platform
+    from ..report.page import Page
+    from ..uncertainty import Interval
 
 SCHEMA = "armillary.kernel/1"
 
@@ -33,6 +37,7 @@ class KernelOptions:
 
     platform: PlatformName
     json: Json = None
+    report: ReportName = None
     set_: Settings = None
 
 
@@ -44,26 +49,49 @@ def kernel(kind: Kind, shape: Words, each: KernelOptions) -> None:
     from ..platform import Platform
 
     with output.guard("armillary kernel --help"):
-        output.claim({"--json": each.json}, each.platform)
+        output.claim({"--json": each.json, "--report": each.report}, each.platform)
         wanted = parse(kind, shape)
         target = Platform.load(each.platform, settings(each.set_))
         found = one(wanted, target)
-        if each.json != "-":
-            typer.echo("\n".join(_lines(wanted, found, target)))
-        output.write_json(each.json, _result(wanted, found, target))
+        interval = _interval(wanted, found)
+        for warning in _warnings(target, interval):
+            output.log(f"warning: {warning}")
+        if "-" not in (each.json, each.report):
+            typer.echo("\n".join(_lines(wanted, found, target, interval)))
+        output.write_json(each.json, _result(wanted, found, target, interval))
+        if each.report is not None:
+            output.write_page(each.report, _page(wanted, found, target, interval).html())
 
 
-def _lines(shape: Shape, time: Time, platform: Platform) -> list[str]:
+def _interval(shape: Shape, time: Time) -> Interval | None:
+    from ..uncertainty.kernels import interval
+
+    return interval(shape.kind, time.npu, time.seconds)
+
+
+def _warnings(platform: Platform, interval: Interval | None) -> list[str]:
+    if interval is None:
+        return [*platform.warnings, "the interval is unknown: no such kernels were measured"]
+    wider = [f"no kernels were measured on {platform.name}: the interval is that of a new GPU"]
+    return [*platform.warnings, *(wider if interval.outside else [])]
+
+
+def _words(shape: Shape) -> str:
+    return ", ".join(f"{name} {value}" for name, value in dataclasses.asdict(shape).items())
+
+
+def _lines(shape: Shape, time: Time, platform: Platform, interval: Interval | None) -> list[str]:
     from ..units import TB, TFLOP
 
-    words = ", ".join(f"{name} {value}" for name, value in dataclasses.asdict(shape).items())
     rates = [f"{time.operations / time.seconds / TFLOP:.4g} TFLOPS"] if time.operations else []
     rates += [f"{time.bytes / time.seconds / TB:.3g} TB/s of memory"] if time.bytes else []
     parts = [f"{name} {_us(seconds)}" for name, seconds in time.parts.items()]
+    ends = "" if interval is None else " to ".join(map(_us, interval.of(time.seconds)))
     rows = {
-        "kernel": f"{shape.kind}: {words}",
+        "kernel": f"{shape.kind}: {_words(shape)}",
         "platform": f"{platform.name}, one {time.npu}",
         "time": _us(time.seconds),
+        "80 %": ends,
         "reaches": ", ".join(rates),
         "parts": ", ".join(parts),
         "rests on": f"measured kernels of {time.generation}",
@@ -71,11 +99,49 @@ def _lines(shape: Shape, time: Time, platform: Platform) -> list[str]:
     return [f"{name:<10}{value}" for name, value in rows.items() if value]
 
 
+def _page(shape: Shape, time: Time, platform: Platform, interval: Interval | None) -> Page:
+    from ..report import kernel as pages
+
+    return pages.page(
+        f"{shape.kind} on {platform.name}",
+        _words(shape),
+        platform.name,
+        time.seconds,
+        time.operations,
+        time.bytes,
+        time.parts,
+        None if interval is None else interval.of(time.seconds),
+        "" if interval is None else interval.origin,
+        list(_elsewhere(shape)),
+        _warnings(platform, interval),
+    )
+
+
+def _elsewhere(shape: Shape) -> Iterator[tuple[str, str, float | None]]:
+    """The same kernel on one preset of each NPU."""
+    from ..errors import InputError
+    from ..kernels import one, origin
+    from ..platform import Platform
+    from ..platform.presets import presets
+
+    seen: set[str] = set()
+    for name in presets(papers=False):
+        platform = Platform.load(name)
+        npu, generation = origin(platform)
+        if generation is None or npu in seen:
+            continue
+        seen.add(npu)
+        try:
+            yield name, npu, one(shape, platform).seconds
+        except InputError:
+            yield name, npu, None
+
+
 def _us(seconds: float) -> str:
     return f"{seconds * 1e6:.4g} us"
 
 
-def _result(shape: Shape, time: Time, platform: Platform) -> str:
+def _result(shape: Shape, time: Time, platform: Platform, interval: Interval | None) -> str:
     found = {
         "schema": SCHEMA,
         "version": __version__,
@@ -83,9 +149,18 @@ def _result(shape: Shape, time: Time, platform: Platform) -> str:
         "platform": platform.describe(),
         "generation": time.generation,
         "time_us": time.seconds * 1e6,
+        "interval": None
+        if interval is None
+        else {
+            "level": interval.level,
+            "low_us": interval.low * time.seconds * 1e6,
+            "high_us": interval.high * time.seconds * 1e6,
+            "labels": dict(interval.labels),
+            "extrapolated": list(interval.outside),
+        },
         "operations": time.operations,
         "bytes": time.bytes,
         "parts_us": {name: seconds * 1e6 for name, seconds in time.parts.items()},
-        "warnings": platform.warnings,
+        "warnings": _warnings(platform, interval),
     }
     return json_text.dumps(found, indent=2)

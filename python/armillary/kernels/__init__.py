@@ -6,6 +6,6 @@ docs/models/kernels.md."""
 from __future__ import annotations
 
 from .shapes import KINDS, Shape, Stream
-from .times import Time, one, seconds
+from .times import Time, one, origin, seconds
 
-__all__ = ["KINDS", "Shape", "Stream", "Time", "one", "seconds"]
+__all__ = ["KINDS", "Shape", "Stream", "Time", "one", "origin", "seconds"]

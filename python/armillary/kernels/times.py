@@ -43,5 +43,11 @@ def one(shape: Shape, platform: Platform) -> Time:
         InputError: the platform does not say it.
     """
     time, operations, bytes, parts = platform._core.kernel_parts(encoded([shape]))
-    npu, generation = platform._core.kernel_origin()
+    npu, generation = origin(platform)
     return Time(time, operations, bytes, dict(parts), npu, generation or "")
+
+
+def origin(platform: Platform) -> tuple[str, str | None]:
+    """Name of the NPU, and the generation of GPUs whose measured kernels its parameters are fitted
+    to; `None` for a platform without them."""
+    return platform._core.kernel_origin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from conftest import Armillary
 
 from armillary import kernels
 from armillary.platform import Platform
+from armillary.uncertainty.kernels import ends
 
 
 def test_a_kernel_in_words_and_as_json(armillary: Armillary) -> None:
@@ -23,6 +25,26 @@ def test_a_kernel_in_words_and_as_json(armillary: Armillary) -> None:
     assert found["time_us"] == one.seconds * 1e6
     # No stream is faster than the data sheet's 3,350 GB/s.
     assert one.seconds > 10**9 / 3350e9
+
+
+def test_a_page_has_the_kernel_on_every_gpu(armillary: Armillary, tmp_path: Path) -> None:
+    run = armillary(
+        "kernel", "stream", "1000000", "-p", "dgx-h100", "--report", "k.html", cwd=tmp_path
+    )
+    text = (tmp_path / "k.html").read_text(encoding="utf-8")
+    assert run.returncode == 0, run.stderr
+    assert all(name in text for name in ("dgx-a100", "hgx-h200", "dgx-b200", "l40s-8"))
+
+
+def test_intervals_widen_where_a_group_is_missing() -> None:
+    """Two groups of equal spread: one alone leaves wider tails than both."""
+    spread = [0.01 * at for at in range(-50, 51)]
+    low, high = ends([spread, spread])
+    assert low < math.exp(-0.4) < 1 < math.exp(0.4) < high
+    alone = ends([spread])
+    assert alone[0] < low
+    assert high < alone[1]
+    assert ends([[0.5, 0.6]])[0] == 1.0
 
 
 @pytest.mark.parametrize(

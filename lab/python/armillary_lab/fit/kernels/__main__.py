@@ -1,8 +1,8 @@
-"""`python -m armillary_lab.fit.kernels KIND [--most N] [--unseen] [--write]`.
+"""`python -m armillary_lab.fit.kernels KIND [--most N] [--unseen] [--intervals] [--write]`.
 
 Fits the parameters of a kind of kernel to the measured kernels of the package, for each generation
-of GPUs. `--unseen` prints the errors of generations and shapes that were left out. `--write`
-changes `systems/parts/kernels`."""
+of GPUs. `--unseen` prints the errors of generations and shapes that were left out, and
+`--intervals` writes intervals from them. `--write` changes `systems/parts/kernels`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from armillary.units import base
 
 from ...measured.kernels.rows import Measured, shipped
 from ...measured.kernels.tables import TABLES
-from . import unseen
+from . import intervals, unseen
 from .search import Problem, Values, kinds, written
 
 _UNIT = {"time": 1e6, "size": 1.0, "bandwidth": 1.0}
@@ -37,38 +37,57 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--most", type=int, default=4000, help="rows of a generation, drawn once")
     parser.add_argument("--fixed", nargs="*", default=[], help="parameters that stay")
     parser.add_argument("--unseen", action="store_true", help="errors of what was left out")
+    parser.add_argument("--intervals", action="store_true", help="write intervals from them")
     parser.add_argument("--write", action="store_true", help="write the parameters")
     given = parser.parse_args(arguments)
-    by: dict[str, list[Measured]] = {}
-    for row in (row for table in TABLES for row in shipped(table)):
-        if row.shape.kind == given.kind:
-            by.setdefault(unseen.generation(row), []).append(row)
-    drawn = {
-        name: random.Random(0).sample(rows, min(given.most, len(rows))) for name, rows in by.items()
-    }
+    drawn = _drawn(given.kind, given.most)
+    if given.unseen or given.intervals:
+        _unseen(given.kind, drawn, given.fixed, given.intervals)
+        return 0
     for name, rows in drawn.items():
         start = parameters(name, given.kind)
-        keys = [key for key in start if key.rpartition(".")[2] not in given.fixed]
-        if given.unseen:
-            _print(f"{name}, shapes left out", [log for _, log in unseen.shapes(rows, keys, start)])
-            continue
+        keys = _moved(start, given.fixed)
         values = Problem(rows, keys).fit(start)
         _print(name, Problem(rows, keys).logs(values).tolist())
         for key, value in values.items():
             sys.stdout.write(f"  {key}: {written(key, value)}\n")
         if given.write:
             write(name, given.kind, values)
-    if given.unseen:
-        every = [row for rows in drawn.values() for row in rows]
-        start = parameters("hopper", given.kind)
-        keys = [key for key in start if key.rpartition(".")[2] not in given.fixed]
-        found: dict[str, list[float]] = {}
-        for row, log in unseen.generations(every, keys, start):
-            found.setdefault(unseen.generation(row), []).append(log)
-        for name, logs in found.items():
-            _print(f"{name} left out", logs)
-        _print("generations left out", [log for logs in found.values() for log in logs])
     return 0
+
+
+def _drawn(kind: str, most: int) -> dict[str, list[Measured]]:
+    """Rows of a kind by generation, at most `most` of each."""
+    by: dict[str, list[Measured]] = {}
+    for row in (row for table in TABLES for row in shipped(table)):
+        if row.shape.kind == kind:
+            by.setdefault(unseen.generation(row), []).append(row)
+    return {name: random.Random(0).sample(rows, min(most, len(rows))) for name, rows in by.items()}
+
+
+def _moved(start: Values, fixed: Sequence[str]) -> list[str]:
+    return [key for key in start if key.rpartition(".")[2] not in fixed]
+
+
+def _unseen(kind: str, drawn: dict[str, list[Measured]], fixed: Sequence[str], keep: bool) -> None:
+    """Prints errors of what was left out, and writes intervals from them."""
+    shapes: list[tuple[Measured, float]] = []
+    for name, rows in drawn.items():
+        start = parameters(name, kind)
+        found = list(unseen.shapes(rows, _moved(start, fixed), start))
+        _print(f"{name}, shapes left out", [log for _, log in found])
+        shapes += found
+    _print("shapes left out", [log for _, log in shapes])
+    every = [row for rows in drawn.values() for row in rows]
+    start = parameters("hopper", kind)
+    others = list(unseen.generations(every, _moved(start, fixed), start))
+    for name in drawn:
+        _print(f"{name} left out", [log for row, log in others if unseen.generation(row) == name])
+    _print("generations left out", [log for _, log in others])
+    if keep:
+        found_ends, lines = intervals.of_kind(shapes, others)
+        intervals.write(kind, found_ends, {row.system for row in every})
+        sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _print(name: str, logs: Sequence[float]) -> None:
