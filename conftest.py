@@ -14,6 +14,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import copied_workers
 import hypothesis
@@ -21,6 +22,9 @@ import pytest
 from command_copies import Copies, copies
 
 from armillary.schema import Report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # The same examples on every machine, however slow it is: a test that fails must fail again.
 hypothesis.settings.register_profile("armillary", derandomize=True, deadline=None)
@@ -46,6 +50,15 @@ def commands() -> Iterator[Copies]:
     """A process that has loaded the command line. Each command is a copy of it."""
     with copies() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[Browser]:
+    """One browser for all visits."""
+    import browser
+
+    with browser.browser() as found:
+        yield found
 
 
 @pytest.fixture

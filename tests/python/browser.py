@@ -70,6 +70,14 @@ def visit(
     context.close()
 
 
+def resize(seen: Visit, width: int) -> None:
+    """Makes the window `width` pixels wide, and waits until it has been drawn so."""
+    seen.page.set_viewport_size({"width": width, "height": 900})
+    seen.page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
 def note(seen: Visit, request: Request, path: Path) -> None:
     """Keeps every address asked for but the page's own and what lies within it."""
     if request.url != path.as_uri() and not request.url.startswith(("data:", "blob:")):

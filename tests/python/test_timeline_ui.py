@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import browser
 import perfetto_ui
 import pytest
 from conftest import ROOT
@@ -36,12 +35,6 @@ class Run(NamedTuple):
 
     ui: perfetto_ui.Opened
     result: arm.Result
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Browser]:
-    with browser.browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import browser
 import polars as pl
 import pytest
+from playwright.sync_api import Browser
 
 from armillary.errors import InputError
 from armillary.report import viewer
@@ -158,7 +159,9 @@ print(write_figures(Path(sys.argv[1]).parent / "figures", [chart]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to RLIMIT_AS")
-def test_under_a_limit_on_addresses_charts_are_left_to_the_reader(tmp_path: Path) -> None:
+def test_under_a_limit_on_addresses_charts_are_left_to_the_reader(
+    tmp_path: Path, running: Browser
+) -> None:
     """Without room for V8's address space drawing ended the process, after all the work."""
     ran = subprocess.run(
         [sys.executable, "-c", LIMITED, tmp_path / "page.html"],
@@ -174,6 +177,6 @@ def test_under_a_limit_on_addresses_charts_are_left_to_the_reader(tmp_path: Path
     ] == ["charts are not drawn"] * 2
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert text.count("ulimit -v") == 1
-    with browser.browser() as running, browser.visit(running, tmp_path / "page.html") as seen:
+    with browser.visit(running, tmp_path / "page.html") as seen:
         assert seen.complaints == []
         assert seen.page.locator("#bars .live path[aria-roledescription=bar]").count() == 1

@@ -3,16 +3,13 @@ browser."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import accessibility
-import browser
 import pytest
 from playwright.sync_api import Browser
-from test_run_page import charts, look, tables
+from test_run_page import SCHEMES, charts, look, tables
 
 import armillary as arm
 from armillary import api
@@ -40,13 +37,6 @@ def compared() -> arm.explain.Comparison:
 def all_reduce(platform: arm.Platform) -> Page:
     rows = [api.collective_row("all_reduce", size, platform) for size in SIZES]
     return collective.page(rows, "all_reduce", platform.name, platform.npus, "analytical")
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Browser]:
-    """One browser for all tests here."""
-    with browser.browser() as found:
-        yield found
 
 
 def test_the_bars_of_a_comparison_lead_from_one_step_to_the_other(
@@ -164,7 +154,4 @@ def test_in_a_browser(
 ) -> None:
     page, file = page_of(name, compared), tmp_path / f"{name}.html"
     page.write(file)
-    look(running, file, set(charts(page)), 1280, 390)
-    with browser.visit(running, file, scheme="dark") as seen:
-        assert seen.complaints == []
-        assert accessibility.violations(seen.page) == []
+    look(running, file, set(charts(page)), schemes=SCHEMES)

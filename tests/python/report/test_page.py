@@ -7,6 +7,7 @@ from typing import Any
 
 import browser
 import pytest
+from playwright.sync_api import Browser
 
 from armillary.errors import InputError
 from armillary.report.chart import Chart
@@ -93,27 +94,20 @@ def test_an_unwritable_file_is_named() -> None:
         page().write("/dev/null/x")
 
 
-def test_in_a_browser(tmp_path: Path) -> None:
+def test_in_a_browser(tmp_path: Path, running: Browser) -> None:
     file = tmp_path / "page.html"
     page(EVIL).write(file)
-    with browser.browser() as running:
-        for width in (1280, 390):
-            with browser.visit(running, file, width) as seen:
-                assert seen.complaints == []
-                assert seen.requests == []
-                assert (
-                    seen.ask(
-                        "document.querySelectorAll('#bars .live "
-                        "path[aria-roledescription=bar]').length"
-                    )
-                    == 2
-                )
-                assert seen.ask("document.documentElement.scrollWidth") == width
-                check_downloads(seen, tmp_path)
-        with browser.visit(running, file, scripts=False) as seen:
-            bars = seen.page.locator("#bars .drawn path[aria-roledescription=bar]")
-            assert bars.count() == 2
-            assert bars.first.is_visible()
+    for width in (1280, 390):
+        with browser.visit(running, file, width) as seen:
+            assert seen.complaints == []
+            assert seen.requests == []
+            assert seen.page.locator("#bars .live path[aria-roledescription=bar]").count() == 2
+            assert seen.ask("document.documentElement.scrollWidth") == width
+            check_downloads(seen, tmp_path)
+    with browser.visit(running, file, scripts=False) as seen:
+        bars = seen.page.locator("#bars .drawn path[aria-roledescription=bar]")
+        assert bars.count() == 2
+        assert bars.first.is_visible()
 
 
 def check_downloads(seen: browser.Visit, folder: Path) -> None:

@@ -70,19 +70,24 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Browser]:
-    """One browser for all tests here."""
-    with browser.browser() as found:
-        yield found
+def light(running: Browser, file: Path) -> Iterator[browser.Visit]:
+    with browser.visit(running, file) as seen:
+        yield seen
+
+
+@pytest.fixture(scope="module")
+def dark(running: Browser, file: Path) -> Iterator[browser.Visit]:
+    with browser.visit(running, file, scheme="dark") as seen:
+        yield seen
 
 
 @pytest.fixture
-def shown(running: Browser, file: Path) -> Iterator[Shown]:
-    """The page, which must not complain."""
-    with browser.visit(running, file) as seen:
-        yield seen.page
-        assert seen.complaints == []
-        assert seen.requests == []
+def shown(light: browser.Visit) -> Iterator[Shown]:
+    """The page, which must not complain. All tests share one visit: each leaves the page as it was
+    or does not care."""
+    yield light.page
+    assert light.complaints == []
+    assert light.requests == []
 
 
 def column(page: Shown, place: int) -> list[str]:
@@ -96,6 +101,22 @@ def head(page: Shown, name: str) -> Locator:
 
 def test_the_verdict_stands_below_the_title(shown: Shown) -> None:
     assert shown.locator("h1 + .verdict").text_content() == "Half of the step is communication."
+
+
+def test_landmarks_and_ways_through_the_page(shown: Shown) -> None:
+    """First, as the next press of a key begins where the last click was."""
+    for role in ("banner", "navigation", "main", "contentinfo"):
+        assert shown.get_by_role(role).count() == 1
+    links = shown.get_by_role("navigation").get_by_role("link")
+    assert links.all_text_contents() == ["First", "Second part"]
+    for link in links.all():
+        assert (
+            shown.locator(str(link.get_attribute("href"))).get_by_role("heading", level=2).count()
+            == 1
+        )
+    shown.keyboard.press("Tab")
+    assert shown.evaluate("document.activeElement.textContent") == "Skip to the report"
+    assert shown.locator("th:not([scope])").count() == 0
 
 
 def test_numbers_sort_by_value_and_names_by_number(shown: Shown) -> None:
@@ -123,6 +144,8 @@ def test_rows_are_filtered_among_all(shown: Shown) -> None:
     shown.get_by_role("searchbox").fill("LAYER3")
     assert column(shown, 1) == ["layer3", *(f"layer{i}" for i in range(30, 40))]
     assert shown.get_by_role("status").text_content() == "11 of 40 rows"
+    shown.get_by_role("searchbox").fill("")
+    assert len(column(shown, 1)) == 15
 
 
 def domain(page: Shown, name: str) -> list[float]:
@@ -153,6 +176,8 @@ def test_a_dragged_range_is_zoomed_to(shown: Shown) -> None:
     expect(shown.locator("#two .live")).not_to_contain_text("100")
     first, *_, last = domain(shown, "two")
     assert 40 < first < last < 65
+    shown.locator("#two").get_by_role("button", name="Show the whole time axis").press("Enter")
+    expect(shown.locator("#two .live")).to_contain_text("100")
 
 
 def test_values_of_a_chart_can_be_read_as_a_table(shown: Shown) -> None:
@@ -160,6 +185,8 @@ def test_values_of_a_chart_can_be_read_as_a_table(shown: Shown) -> None:
     table = shown.locator("#bars .values table")
     assert table.get_by_role("columnheader").all_text_contents() == ["is", "n"]
     assert table.locator("tbody tr").all_text_contents() == ["a4", "b5"]
+    shown.locator("#bars").get_by_role("button", name="Values").press("Enter")
+    expect(table).not_to_be_visible()
 
 
 def background(page: Shown) -> str:
@@ -167,52 +194,39 @@ def background(page: Shown) -> str:
 
 
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(20, 23, 28)"
+LABEL = "getComputedStyle(document.querySelector('#one .live .role-axis-label text')).fill"
 
 
-def test_dark_by_system_and_by_button(running: Browser, file: Path) -> None:
-    with browser.visit(running, file, scheme="dark") as seen:
-        assert background(seen.page) == DARK
-        text = "getComputedStyle(document.querySelector('#one .live .role-axis-label text')).fill"
-        assert seen.ask(text) == "rgb(228, 231, 235)"
-        seen.page.get_by_role("button", name="Light mode").click()
-        assert background(seen.page) == LIGHT
-        assert seen.ask(text) == "rgb(29, 29, 31)"
-        seen.page.get_by_role("button", name="Dark mode").click()
-        assert background(seen.page) == DARK
+def test_dark_by_system(dark: browser.Visit) -> None:
+    assert background(dark.page) == DARK
+    assert dark.ask(LABEL) == "rgb(228, 231, 235)"
 
 
-def test_paper_is_white_and_has_no_buttons(running: Browser, file: Path) -> None:
-    with browser.visit(running, file, scheme="dark") as seen:
-        seen.page.emulate_media(media="print")
-        assert background(seen.page) == LIGHT
-        assert not seen.page.get_by_role("button", name="SVG").first.is_visible()
-        assert not seen.page.get_by_role("navigation").is_visible()
-        assert seen.page.locator("#one .drawn svg").is_visible()
-        assert not seen.page.locator("#one .live svg").is_visible()
+def test_paper_is_white_and_has_no_buttons(dark: browser.Visit) -> None:
+    dark.page.emulate_media(media="print")
+    assert background(dark.page) == LIGHT
+    assert not dark.page.get_by_role("button", name="SVG").first.is_visible()
+    assert not dark.page.get_by_role("navigation").is_visible()
+    assert dark.page.locator("#one .drawn svg").is_visible()
+    assert not dark.page.locator("#one .live svg").is_visible()
+    dark.page.emulate_media(media="screen")
+    assert background(dark.page) == DARK
 
 
-def test_landmarks_and_ways_through_the_page(shown: Shown) -> None:
-    for role in ("banner", "navigation", "main", "contentinfo"):
-        assert shown.get_by_role(role).count() == 1
-    links = shown.get_by_role("navigation").get_by_role("link")
-    assert links.all_text_contents() == ["First", "Second part"]
-    for link in links.all():
-        assert (
-            shown.locator(str(link.get_attribute("href"))).get_by_role("heading", level=2).count()
-            == 1
-        )
-    shown.keyboard.press("Tab")
-    assert shown.evaluate("document.activeElement.textContent") == "Skip to the report"
-    assert shown.locator("th:not([scope])").count() == 0
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_grave_for_a_checker(
-    running: Browser, file: Path, scheme: browser.Scheme, width: int
-) -> None:
-    with browser.visit(running, file, width, scheme=scheme) as seen:
-        assert accessibility.violations(seen.page, contrast=width == 1280) == []
+def test_nothing_grave_for_a_checker(dark: browser.Visit, width: int) -> None:
+    """Dark by the system here. Light and dark pages of runs are in `test_run_page.py`."""
+    browser.resize(dark, width)
+    assert accessibility.violations(dark.page, *(["dark"] if width == 1280 else [])) == []
+
+
+def test_dark_by_button(dark: browser.Visit) -> None:
+    """Last, as the page remembers the choice."""
+    dark.page.get_by_role("button", name="Light mode").click()
+    assert background(dark.page) == LIGHT
+    assert dark.ask(LABEL) == "rgb(29, 29, 31)"
+    dark.page.get_by_role("button", name="Dark mode").click()
+    assert background(dark.page) == DARK
 
 
 def test_only_its_own_scripts_run(running: Browser, file: Path, tmp_path: Path) -> None:

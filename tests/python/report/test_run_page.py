@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -283,21 +283,24 @@ def hostile(report: Report) -> Report:
     return changed  # type: ignore[no-any-return]
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Browser]:
-    """One browser for all tests here."""
-    with browser.browser() as found:
-        yield found
+SCHEMES = "light", "dark"
+NARROW = 390
 
 
-def look(running: Browser, path: Path, names: set[str], *widths: int) -> None:
-    """No complaint, no request, marks in every chart, nothing wider than the window."""
-    for width in widths:
-        with browser.visit(running, path, width) as seen:
-            assert accessibility.violations(seen.page, contrast=width == widths[0]) == []
+def look(
+    running: Browser, path: Path, names: set[str], width: int = 1280, schemes: Sequence[str] = ()
+) -> None:
+    """No complaint, no request, marks in every chart, nothing wider than the window, also after it
+    has become narrow. Contrast in these schemes."""
+    with browser.visit(running, path, width) as seen:
+        for now in dict.fromkeys([width, NARROW]):
+            if now != width:
+                browser.resize(seen, now)
+            asked = schemes if now == width else ()
+            assert accessibility.violations(seen.page, *asked) == []
             assert seen.complaints == []
             assert seen.requests == []
-            assert seen.ask("document.documentElement.scrollWidth") == width
+            assert seen.ask("document.documentElement.scrollWidth") == now
             assert set(seen.ask(LIVE)) == names  # type: ignore[call-overload]
             assert seen.ask(EMPTY) == []
 
@@ -312,13 +315,13 @@ EMPTY = f"""[...document.querySelectorAll('figure[data-live]')].filter(figure =>
 def test_in_a_browser(report: Report, tmp_path: Path, running: Browser) -> None:
     page = run_page.page(report)
     page.write(tmp_path / "r.html")
-    look(running, tmp_path / "r.html", set(charts(page)), 1280, 390)
+    look(running, tmp_path / "r.html", set(charts(page)), schemes=SCHEMES)
 
 
 def test_hostile_names_in_a_browser(report: Report, tmp_path: Path, running: Browser) -> None:
     page = run_page.page(hostile(report))
     page.write(tmp_path / "r.html")
-    look(running, tmp_path / "r.html", set(charts(page)), 1280)
+    look(running, tmp_path / "r.html", set(charts(page)))
     assert EVIL not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -334,7 +337,7 @@ def test_a_large_run_stays_small(tmp_path: Path, running: Browser) -> None:
         names
         | {"layer_passes", "layer_delays", "phases", "dimensions", "queues"}
         | {"memory", "memory_over_time"},
-        390,
+        NARROW,
     )
 
 
