@@ -125,7 +125,7 @@ def _elsewhere(shape: Shape) -> Iterator[tuple[str, str, float | None]]:
     from ..platform.presets import presets
 
     seen: set[str] = set()
-    for name in presets(papers=False):
+    for name in sorted(presets(papers=False), key=lambda name: ("gx-" not in name, len(name))):
         platform = Platform.load(name)
         npu, generation = origin(platform)
         if generation is None or npu in seen:
