@@ -182,6 +182,23 @@ def _kernels(folder: Path, files: Files) -> object:
     return list(rows.read(folder / next(iter(files)), (*TABLES, of)))
 
 
+PUBLISHED = (
+    b"nodes,gpus,dp,tp,pp,micro_batch,accumulation,global_batch,hidden,heads,layers,seq_len,vocab,"
+    b"gpu,oneflow_seq_s,oneflow_ms,oneflow_mem_MiB,megatron_seq_s\n"
+    b"1,8,8,1,1,2,1,16,1536,16,16,2048,51200,V100,38.28,417.95,12404,33.27\n",
+    b"hardware,n,framework,model,in_out_len,batch,parallelism,latency_s,throughput_tok_s\n"
+    b"MI250,1,llama.cpp,Qwen/Qwen2-7B,1024,16,default (tensor),39.2,\n",
+)
+
+
+def _tables(folder: Path, _files: Files) -> object:
+    from armillary_lab.measured import layouts
+    from armillary_lab.measured.published import tables
+
+    path = str(folder / "table.csv")
+    return layouts.holds(path), tables.holds(path), tables.read(path)
+
+
 LIBRA = b"""layer1 -1 1000 ALLREDUCE 4096 1000 NONE 0 1000 ALLREDUCE 8192 10
 layer2 -1 1000 NONE 0 1000 ALLTOALL 4096 1000 ALLREDUCE 8192 10
 """
@@ -237,6 +254,7 @@ TARGETS = (
         lambda: [{"k.csv": KERNELS}, {"k.csv.gz": gzip.compress(KERNELS, mtime=0)}],
         _kernels,
     ),
+    Target("tables", lambda: [{"table.csv": each} for each in PUBLISHED], _tables),
     Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),
     Target("libra", lambda: [{"w.txt": LIBRA}], _libra),
     Target("model_or_not", _sources, _source),

@@ -73,6 +73,14 @@ class Layout:
         return "flash" in self.kernel
 
 
+def holds(path: str) -> bool:
+    """Whether the first line of a file has the columns of such a table."""
+    head = documents.read_text(path, "a CSV file").partition("\n")[0]
+    return {"activation_checkpointing", "kernel", "status", *_COUNTS}.issubset(
+        head.rstrip("\r").split(",")
+    )
+
+
 def read(path: str | os.PathLike[str]) -> list[Layout]:
     """The layouts of a file that ran or ran out of memory. Raises `InputError` naming rows that
     can't be used."""

@@ -27,8 +27,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "gpt": {},
     "mpt": {"dropout": False},
     "llama": {"gated": True, "norm": "rms", "bias": False, "dropout": False},
+    "nemotron": {"bias": False, "dropout": False},
 }
-"""Fields of a decoder that go with its kind; `gpt` and `mpt` have learned positions."""
+"""Fields of a decoder that go with its kind."""
+
+LEARNED = ("gpt", "mpt")
+"""Kinds with learned positions."""
 
 FRAMEWORKS: Mapping[str, str] = {
     "vtrain_single": "megatron-lm-2021",
@@ -188,7 +192,7 @@ def known_model(name: str, seq: int) -> Model:
     fields |= {
         "tied": row["tied"] == "1",
         "sequence": seq,
-        "positions": 0 if row["kind"] == "llama" else seq,
+        "positions": seq if row["kind"] in LEARNED else 0,
     }
     return Model(name, "moe" if "experts" in fields else "transformer", fields, row["source"])
 

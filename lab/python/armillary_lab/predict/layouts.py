@@ -6,15 +6,22 @@ the platform. No constant is fitted to layouts."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from armillary.errors import InputError
+from armillary.api import simulate
+from armillary.errors import ArmillaryError, InputError
 from armillary.platform import Platform
-from armillary.workload import footprints
+from armillary.units import NS_PER_S
+from armillary.workload import build, footprints
 
 from ..measured.layouts import TOKENS, Layout
+from ..measured.published.file import problem
+from ..measured.published.machines import Left
 
 PRESET = "dgx-a100-80gb"
+NETWORK = "dgx-a100-16n"
+"""The preset whose network several nodes have."""
 FRAMEWORK = "scaling"
 
 
@@ -29,8 +36,43 @@ class LayoutPrediction:
     """`yes`, `near` or `no`; or why it can't be laid out."""
 
 
+@dataclass(frozen=True, slots=True)
+class StepPrediction:
+    """A layout that ran, and our time of its step in seconds."""
+
+    run: Layout
+    ours: float
+
+    @property
+    def log(self) -> float:
+        """ln(ours / measured)."""
+        return math.log(self.ours / (self.run.step_s or math.nan))
+
+
 def predict(run: Layout, platform: Platform, framework: str | None = FRAMEWORK) -> LayoutPrediction:
     """The prediction for a layout; without a framework, with the defaults of all options."""
+    try:
+        most = max(memory.total for memory in footprints(run.model, **_options(run, framework)))
+    except InputError as error:
+        return LayoutPrediction(run, 0, str(error.problems[0].message))
+    return LayoutPrediction(run, most, platform.fits(most) or "yes")
+
+
+def step(run: Layout) -> StepPrediction | Left:
+    """Our time of the step of a layout that ran, or why there is none."""
+    options = _options(run, FRAMEWORK)
+    del options["ranks"]
+    settings = {"topology": f"Switch(8)_Switch({run.gpus // 8})"}
+    try:
+        workload = build(run.model, **options)
+        time = simulate(workload, Platform.load(NETWORK, settings)).step_time_ns / NS_PER_S
+    except ArmillaryError as error:
+        return Left(f"not predicted: {problem(error)}")
+    return StepPrediction(run, time)
+
+
+def _options(run: Layout, framework: str | None) -> dict[str, object]:
+    """Options that make a layout's workload."""
     ranks = run.tp * run.pp
     options: dict[str, object] = {
         "tp": run.tp,
@@ -47,8 +89,4 @@ def predict(run: Layout, platform: Platform, framework: str | None = FRAMEWORK) 
     }
     if framework is not None:
         options |= {"framework": framework, "framework_set": {"fused_norm": run.fused_norm}}
-    try:
-        most = max(memory.total for memory in footprints(run.model, **options))
-    except InputError as error:
-        return LayoutPrediction(run, 0, str(error.problems[0].message))
-    return LayoutPrediction(run, most, platform.fits(most) or "yes")
+    return options

@@ -1,4 +1,5 @@
-"""`python -m armillary_lab.score FILE.json [--json] [--only KIND]`."""
+"""`python -m armillary_lab.score FILE [--json] [--only KIND]`: FILE.json, or FILE.csv with kernels,
+layouts or requests to servers."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from typing import Any, TypeVar
 from armillary.errors import ArmillaryError, InputError
 from armillary.uncertainty import Coverage
 
+from ..measured import layouts
 from ..measured.kernels.rows import read
 from ..measured.kernels.tables import TABLES
-from ..measured.published import file, steps
+from ..measured.published import file, steps, tables
 from ..measured.published.file import Row
 from ..measured.published.machines import Left
 from ..measured.training import Training
 from ..predict import collectives, kernels, measured_kernels, peak_memory
+from ..predict import layouts as plans
 from ..predict.measured_kernels import Predicted
 from ..predict.peak_memory import MemoryPrediction
 from ..predict.training_steps import TimePrediction, predict
@@ -30,6 +33,7 @@ from .published import Ranking, Score
 
 Report = dict[str, Any]
 T = TypeVar("T")
+R = TypeVar("R")
 _NAME = 46
 """Columns of a name."""
 _WITHIN = f"measurements {WITHIN}, and the range that few sources leave"
@@ -42,16 +46,16 @@ def main(arguments: Sequence[str]) -> int:
         description="Predicts the measurements of a file, and prints how far off predictions are.",
     )
     parser.add_argument(
-        "file", help="JSON with collectives, training, mlperf and compute, or a CSV of kernels"
+        "file", help="JSON with collectives, training, mlperf and compute, or a CSV table"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--only", choices=file.KINDS, action="append", help="kind of rows; may be given again"
     )
     given = parser.parse_args(arguments)
-    if given.file.endswith((".csv", ".csv.gz")):
-        return _table(given.file, given.json)
     try:
+        if given.file.endswith((".csv", ".csv.gz")):
+            return _table(given.file, given.json)
         rows = file.read(given.file)
     except InputError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -70,22 +74,39 @@ def main(arguments: Sequence[str]) -> int:
         report["mlperf"] = _training(rows.mlperf, steps.submission)
     if "compute" in kinds and rows.compute:
         report["compute"] = _kernels(rows.compute)
-    if given.json:
+    return _print(report, given.json)
+
+
+def _print(report: Report, as_json: bool) -> int:
+    if as_json:
         sys.stdout.write(json.dumps(report, indent=1, default=_plain) + "\n")
     else:
         sys.stdout.write("\n".join(_lines(report)) + "\n")
     return 0
 
 
-def _table(name: str, as_json: bool) -> int:
-    """Prints the scores of a table of kernels. Returns 0, or 2 for bad input."""
+def _table(path: str, as_json: bool) -> int:
+    """Prints the scores of a table of kernels, of layouts or of served requests. Raises
+    `InputError` for what is none."""
+    if path.endswith(".gz") or not (layouts.holds(path) or tables.holds(path)):
+        return _table_of_kernels(path, as_json)
+    if not layouts.holds(path):
+        kind, left = tables.read(path)
+        return _print({kind: {"predicted": 0, "left_out": scores.reasons(left)}}, as_json)
+    rows = [each for each in layouts.read(path) if each.step_s]
+    found, left = _each(rows, "layouts", plans.step)
+    report = {
+        "predicted": len(found),
+        "left_out": scores.reasons(left),
+        "scores": scores.of_layouts(found),
+    }
+    return _print({"plans": report}, as_json)
+
+
+def _table_of_kernels(name: str, as_json: bool) -> int:
     found: list[Predicted] = []
     left: list[Left] = []
-    try:
-        measured = list(read(name, TABLES))
-    except InputError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
+    measured = list(read(name, TABLES))
     left += [row for row in measured if isinstance(row, Left)]
     for each in measured_kernels.predict(row for row in measured if not isinstance(row, Left)):
         if isinstance(each, Left):
@@ -167,7 +188,7 @@ def _step(run: Training | Left) -> TimePrediction | Left:
 
 
 def _each(
-    rows: Sequence[Row], what: str, predict_one: Callable[[Row], T | Left]
+    rows: Sequence[R], what: str, predict_one: Callable[[R], T | Left]
 ) -> tuple[list[T], list[Left]]:
     """Predictions, and why the other rows have none. Shows progress on a terminal."""
     found: list[T] = []

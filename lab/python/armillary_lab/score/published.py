@@ -19,6 +19,7 @@ from ..measured.published.machines import Left
 from ..measured.sweeps import BANDS, percent
 from ..predict.collectives import Point, Sweep
 from ..predict.kernels import KernelTime
+from ..predict.layouts import StepPrediction
 from ..predict.peak_memory import MemoryPrediction
 from ..predict.training_steps import TimePrediction
 from .training_steps import choices, lost, spearman
@@ -201,6 +202,23 @@ def of_kernels(found: Sequence[KernelTime]) -> list[Score]:
         groups: dict[str, list[_Error]] = {}
         for each in found:
             groups.setdefault(key(each), []).append(_error(each.name, each.log))
+        scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
+    return scores
+
+
+def of_layouts(found: Sequence[StepPrediction]) -> list[Score]:
+    """Errors of the steps of layouts: all, by group, kernel and recomputation."""
+    by: tuple[tuple[str, Callable[[StepPrediction], str]], ...] = (
+        ("all", lambda _: "all layouts"),
+        ("group", lambda each: each.run.group),
+        ("kernel", lambda each: each.run.kernel),
+        ("recompute", lambda each: each.run.recompute),
+    )
+    scores = []
+    for kind, key in by:
+        groups: dict[str, list[_Error]] = {}
+        for each in found:
+            groups.setdefault(key(each), []).append(_error(each.run.name, each.log))
         scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
     return scores
 

@@ -131,7 +131,9 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (r"llama[ -]?2[ _-]?70b", "llama-2-70b"),
     (r"llama[ -]?2[ _-]?13b", "llama-2-13b"),
     (r"llama[ -]?2[ _-]?7b", "llama-2-7b"),
-    (r"gpt[ -]?3[ _-]?175b|gpt175b", "gpt3-175b"),
+    (r"gpt[ -]?3[ _-]?175b|gpt175b|^nemo megatron\b", "gpt3-175b"),
+    (r"gpt[ -]?3[ _-]?5b", "gpt3-5b"),
+    (r"gpt[ -]?3[ _-]?20b", "gpt3-20b"),
     (r"mixtral[ _-]?8x7b", "mixtral-8x7b"),
     (r"mixtral[ _-]?8x22b", "mixtral-8x22b"),
     (r"deepseek[ _-]?v3", "deepseek-v3"),
@@ -139,18 +141,29 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (r"qwen3[ _-]?235b[ _-]?a22b", "qwen3-235b-a22b"),
     (r"gpt[ _-]?oss[ _-]?120b", "gpt-oss-120b"),
     (r"nemotron-?4[ _-]?340b", "nemotron-4-340b"),
+    (r"nemotron-?4?[ _-]?15b", "nemotron-4-15b"),
+    (r"nemotron-?3?[ _-]?22b", "nemotron-3-22b"),
+    (r"nemotron-?3?[ _-]?8b", "nemotron-3-8b"),
     (r"grok-?1[ _-]?314b", "grok-1"),
 )
-"""Names of models in tables, and the presets that they are."""
+"""Names of models in tables, and the presets that they are. `NeMo Megatron` is the name of GPT-3
+175B in dgxc-benchmarking's first releases (nemo_megatron/README_175b.md)."""
+
+_HYBRID = re.compile(
+    r"nemotron[ _-]?(3[ _-](5[ _-])?(nano|super|ultra|lightning)|h\b|h[ _-])", re.I
+)
+"""Models with Mamba-2 layers."""
 
 
 def _named(name: str, seq: int) -> Model:
     """The preset of a name in a table, for sequences of this length."""
-    if re.search(r"lora|finetun|sft", name, re.I):
-        raise Missing("fine-tuning, which these rules don't read")
+    if re.search(r"finetun", name, re.I):
+        raise Missing("fine-tuning of another kind than SFT")
     for pattern, preset in _NAMES:
         if re.search(pattern, name, re.I):
             return known_model(preset, seq)
+    if _HYBRID.search(name):
+        raise Missing(f"{name}: Mamba-2 layers have no model")
     raise Missing(f"no model for {name}")
 
 
@@ -187,13 +200,15 @@ def _stages(name: str, layers: int, parts: int) -> dict[str, str]:
 def _nemo(row: Row) -> Run:
     """NeMo on Megatron-Core. Sequence parallelism goes with tensor parallelism, nothing is
     recomputed where no recipe says so (`bridge.py`), and the optimizer is sharded (assumed: the
-    defaults of NeMo's recipes)."""
+    defaults of NeMo's recipes). Fine-tuning of all weights (SFT) on packed samples takes what
+    training on whole ones takes (assumed: attention spans the pack)."""
     gpu, gpus, nodes = hardware(row)
     parallel, batch, model = row["parallel"], row["batch"], row["model"]
-    if model.get("mode") or "note" in parallel:
-        raise Missing("fine-tuning, or a layout that is not stated")
-    if re.search(r"_(SFT|LoRA|PEFT)", str(row["id"])):
-        raise Missing("fine-tuning, which these rules don't read")
+    if "note" in parallel:
+        raise Missing("layout is not stated")
+    mode = f"{model.get('mode')} {model.get('name')} {row['id']}"
+    if re.search(r"LoRA|PEFT", mode, re.I):
+        raise Missing("LoRA: steps with frozen weights have no model")
     words = str(row.get("precision")).upper()
     if re.search(r"maxtext|paxml", str(model.get("name")), re.I):
         raise Missing("JAX: no framework of ours describes it")
