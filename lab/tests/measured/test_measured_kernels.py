@@ -33,6 +33,18 @@ def test_a_multiplication_takes_what_its_preset_says() -> None:
     assert 1.5 < wide.ours / narrow.ours < 2.5
 
 
+@pytest.mark.parametrize(
+    ("gpu", "peak"),
+    [("RTX PRO 6000", 500), ("L40S", 362), ("B300 SXM6", 2250), ("H800 SXM", 989),
+     ("TPU v6e", 918), ("TPU v5p", 459)],
+)  # fmt: skip
+def test_single_kernels_need_no_preset_of_links(gpu: str, peak: float) -> None:
+    """Rates of data sheets in 16 bits, TFLOP/s: ours lies between half of them and all."""
+    found = kernels.predict(PRODUCT | {"gpu": gpu})
+    assert isinstance(found, kernels.KernelTime)
+    assert peak / 2 < 2 * 8192**3 / found.ours / 1e6 < 1.01 * peak
+
+
 def test_a_stream_takes_what_the_memory_of_its_preset_says() -> None:
     """A GB at 1.6 TB/s takes 671 us. Ours can't be faster than 2 TB/s."""
     stream = {"kind": "hbm_stream", "gpu": "A100", "op": "Copy", "TBps": 1.6}
@@ -47,7 +59,7 @@ def test_a_stream_takes_what_the_memory_of_its_preset_says() -> None:
     [
         ({"kind": "attention"}, "heads and widths are not stated"),
         ({"kind": "fft"}, "no model for kernels of the kind 'fft'"),
-        ({"gpu": "TPU v6e"}, "no preset for TPU v6e"),
+        ({"gpu": "TPU v7x (Ironwood)"}, "no preset for TPU v7x"),
         ({"gpu": None}, "the GPU is not stated"),
         ({"dtype": "fp64"}, "numbers of the type fp64"),
         ({"dtype": None}, "dtype is not stated"),

@@ -25,6 +25,15 @@ _WIDTHS = {"fp4": 0, "fp8": 1, "f8": 1, "fp16": 2, "bf16": 2, "f16": 2}
 """Bytes of an element, as kernels state it; 4 bits are 0."""
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
 _PRODUCTS = ("gemm", "max_achievable_matmul")
+_ALONE = {
+    "RTX PRO 6000": "rtx-pro-6000-8",
+    "L40S": "l40s-8",
+    "B300": "dgx-b300",
+    "H800": "dgx-h100",
+    **{f"TPU {name}": f"tpu-{name}-pod" for name in ("v4", "v5e", "v5p", "v6e")},
+}
+"""Presets that stand for single kernels of a GPU, whose links they don't need. GB300 has its own.
+An H800 is an H100 with fewer links (arXiv:2505.09343, section 4)."""
 _START = "5 us"
 """Time that a kernel by itself needs to start and drain: the smallest multiplications of Azure's
 guide take 4 to 6 us longer than their tiles."""
@@ -63,11 +72,14 @@ def predict(measured: Row) -> KernelTime | Left:
     kind = str(row["kind"])
     if kind not in (*_PRODUCTS, "hbm_stream"):
         return Left(_REASONS.get(kind, f"no model for kernels of the kind {kind!r}"))
-    text = row.get("gpu")
-    gpu = gpu_of(str(text))
+    text = str(row.get("gpu"))
+    words = re.compile("|".join(rf"\b{name}\b" for name in _ALONE), re.I).search(text)
+    gpu = (
+        next(name for name in _ALONE if name.lower() == words[0].lower()) if words else gpu_of(text)
+    )
     if gpu is None:
-        return Left(no_preset(text))
-    preset = one_node(gpu)
+        return Left(no_preset(row.get("gpu")))
+    preset = _ALONE.get(gpu) or one_node(gpu)
     program = _core.Program()
     try:
         platform = Platform.load(preset, {**ALONE, "npu.compute.kernel_overhead": _START})
