@@ -34,6 +34,7 @@ _ALONE = {
 }
 """Presets that stand for single kernels of a GPU, whose links they don't need. GB300 has its own.
 An H800 is an H100 with fewer links (arXiv:2505.09343, section 4)."""
+_NAMES = {name.lower(): name for name in _ALONE}
 _START = "5 us"
 """Time that a kernel by itself needs to start and drain: the smallest multiplications of Azure's
 guide take 4 to 6 us longer than their tiles."""
@@ -73,10 +74,8 @@ def predict(measured: Row) -> KernelTime | Left:
     if kind not in (*_PRODUCTS, "hbm_stream"):
         return Left(_REASONS.get(kind, f"no model for kernels of the kind {kind!r}"))
     text = str(row.get("gpu"))
-    words = re.compile("|".join(rf"\b{name}\b" for name in _ALONE), re.I).search(text)
-    gpu = (
-        next(name for name in _ALONE if name.lower() == words[0].lower()) if words else gpu_of(text)
-    )
+    named = re.search("|".join(rf"\b{name}\b" for name in _ALONE), text, re.I)
+    gpu = _NAMES[named[0].lower()] if named else gpu_of(text)
     if gpu is None:
         return Left(no_preset(row.get("gpu")))
     preset = _ALONE.get(gpu) or one_node(gpu)
