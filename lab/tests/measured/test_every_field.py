@@ -13,7 +13,7 @@ from test_measured_kernels import PRODUCT
 from test_measurements import BRIDGE, STEP, SUBMISSION, SWEEP
 from test_stated_fields import PROXY
 
-from armillary_lab.measured.published import reading, steps
+from armillary_lab.measured.published import reading, steps, vision
 from armillary_lab.measured.published.machines import Left, of_sweep
 from armillary_lab.predict import collectives, kernels
 
@@ -26,6 +26,14 @@ NODES: Row = SWEEP | {
     },
     "busbw_factor": 1.875, "size_convention": "nccl-tests: size column in bytes",
 }  # fmt: skip
+EXAMPLE: Row = {
+    "id": "dle_dlrm_TensorFlow2_NVIDIADGX216xV10032GB_n8_large_FP32", "group": "nvidia_dle_dlrm",
+    "model": {"name": "dlrm", "size": "large"}, "metric": {"samples_per_s": 3790000.0},
+    "hardware": {"gpu": "V100 32GB", "gpus": 8, "nodes": 1,
+                 "system": "NVIDIA DGX-2 (16x V100 32GB)"},
+    "parallel": {"hybrid": "model-parallel embeddings + data-parallel MLP"},
+    "batch": {"per_gpu_batch": "8k"}, "precision": "FP32", "source": {"line": 3},
+}  # fmt: skip
 CASES: tuple[tuple[str, Row, Callable[[Row], object]], ...] = (
     ("training", PROXY, steps.training),
     ("training", BRIDGE, steps.training),
@@ -33,6 +41,7 @@ CASES: tuple[tuple[str, Row, Callable[[Row], object]], ...] = (
     ("mlperf", SUBMITTED, steps.submission),
     ("collectives", NODES, collectives.predict),
     ("compute", PRODUCT, kernels.predict),
+    ("training", EXAMPLE, vision.run),
 )
 
 
@@ -147,3 +156,32 @@ def test_what_a_sweep_states_of_sizes_and_links_is_followed(change: Row, field: 
     left = collectives.predict(NODES | change)
     assert isinstance(left, Left)
     assert field in left.reason
+
+
+@pytest.mark.parametrize(
+    ("batch", "precision", "samples"),
+    [("8k", "TF32", 8192), ("256", "TF32", 256), ("128 (FP32) / 256 (AMP)", "FP32 + XLA", 128),
+     ("128 (FP32) / 256 (AMP)", "mixed precision + XLA", 256), ("0", "FP32", None),
+     (None, "FP32", None), ("8k of 16k", "FP32", None)],
+)  # fmt: skip
+def test_batches_of_examples_have_three_spellings(
+    batch: str | None, precision: str, samples: int | None
+) -> None:
+    run = vision.run(EXAMPLE | {"batch": {"per_gpu_batch": batch}, "precision": precision})
+    assert isinstance(run, Left) if samples is None else run.batch == samples  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"model": {"name": "ncf"}}, "no model for ncf"),
+        ({"id": "dle_dlrm_JAX_n8"}, "no framework"),
+        ({"precision": "INT8"}, "precision"),
+        ({"hardware": {"gpu": "V100 32GB", "gpus": 16, "nodes": 2}}, "a layout"),
+        ({"metric": {}}, "no rate"),
+    ],
+)
+def test_what_an_example_lacks_is_the_reason(change: Row, reason: str) -> None:
+    left = vision.run(EXAMPLE | change)
+    assert isinstance(left, Left)
+    assert reason in left.reason

@@ -10,6 +10,7 @@ and the first is assumed."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -59,6 +60,11 @@ class MemoryPrediction:
     def ratio(self) -> float:
         """Ours over measured."""
         return self.ours / GIB / (self.run.memory_gib or float("nan"))
+
+    @property
+    def log(self) -> float:
+        """ln(ours / measured)."""
+        return math.log(self.ratio)
 
     @property
     def between(self) -> bool:

@@ -12,9 +12,12 @@ another (`fit/vision.py`)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from armillary.api import simulate
+from armillary.errors import ArmillaryError
 from armillary.model.dlrm import EmbeddingTable, parse
 from armillary.model.files import load_model
 from armillary.model.sharding_plan import ShardingPlan, TablePlan
@@ -23,6 +26,8 @@ from armillary.units import NS_PER_S
 from armillary.workload import cnn, dlrm
 from armillary.workload.workload import Workload
 
+from ..measured.published.file import problem
+from ..measured.published.machines import Left
 from ..measured.vision import Vision
 
 PRESETS = {
@@ -156,6 +161,29 @@ def memory_balanced(tables: Sequence[EmbeddingTable], ranks: int) -> ShardingPla
         for table, at in zip(tables, places, strict=True)
     )
     return ShardingPlan("model", ranks, ranks, tuple(planned))
+
+
+@dataclass(frozen=True, slots=True)
+class RatePrediction:
+    """A run, and our samples a second over all GPUs."""
+
+    run: Vision
+    ours: float
+
+    @property
+    def log(self) -> float:
+        """ln(ours / measured) of the time of a step."""
+        return math.log(self.run.samples_per_s / self.ours)
+
+
+def predicted(run: Vision) -> RatePrediction | Left:
+    """Our rate of a published run, or why there is none."""
+    try:
+        return RatePrediction(run, predict(run))
+    except KeyError:
+        return Left(f"no preset for {run.gpu} in {run.system}")
+    except ArmillaryError as error:
+        return Left(f"not predicted: {problem(error)}")
 
 
 def predict(run: Vision, backend: str = "analytical") -> float:

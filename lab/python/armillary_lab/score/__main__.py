@@ -17,14 +17,17 @@ from ..measured import layouts
 from ..measured.kernels.rows import read
 from ..measured.kernels.tables import TABLES
 from ..measured.published import file, steps, tables
+from ..measured.published import vision as published_vision
 from ..measured.published.file import Row
 from ..measured.published.machines import Left
 from ..measured.training import Training
+from ..measured.vision import Vision
 from ..predict import collectives, kernels, measured_kernels, peak_memory
 from ..predict import layouts as plans
 from ..predict.measured_kernels import Predicted
 from ..predict.peak_memory import MemoryPrediction
 from ..predict.training_steps import TimePrediction, predict
+from ..predict.vision import RatePrediction, predicted
 from . import command
 from . import kernels as single
 from . import published as scores
@@ -68,8 +71,13 @@ def main(arguments: Sequence[str]) -> int:
     if "collectives" in kinds and rows.collectives:
         report["collectives"] = _collectives(rows.collectives)
     if "training" in kinds and rows.training:
-        report["training"] = _training(rows.training, steps.training)
-        report["memory"] = _memory(rows.training)
+        groups = published_vision.GROUPS
+        models = [row for row in rows.training if row["group"] not in groups]
+        if models:
+            report["training"] = _training(models, steps.training)
+            report["memory"] = _memory(models)
+        if len(models) < len(rows.training):
+            report["vision"] = _vision([row for row in rows.training if row["group"] in groups])
     if "mlperf" in kinds and rows.mlperf:
         report["mlperf"] = _training(rows.mlperf, steps.submission)
     if "compute" in kinds and rows.compute:
@@ -155,6 +163,20 @@ def _memory(rows: Sequence[Row]) -> Report:
         "left_out": scores.reasons(left),
         "scores": scores.of_memory(found),
     }
+
+
+def _vision(rows: Sequence[Row]) -> Report:
+    """Scores of training of image and recommendation models."""
+    found, left = _each(rows, "vision", lambda row: _rate(published_vision.run(row)))
+    return {
+        "predicted": len(found),
+        "left_out": scores.reasons(left),
+        "scores": scores.of_vision(found),
+    }
+
+
+def _rate(run: Vision | Left) -> RatePrediction | Left:
+    return run if isinstance(run, Left) else predicted(run)
 
 
 def _kernels(rows: Sequence[Row]) -> Report:

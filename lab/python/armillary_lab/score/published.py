@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from armillary.uncertainty import Coverage, counted, of
 from armillary.uncertainty.steps import labels
@@ -22,6 +23,7 @@ from ..predict.kernels import KernelTime
 from ..predict.layouts import StepPrediction
 from ..predict.peak_memory import MemoryPrediction
 from ..predict.training_steps import TimePrediction
+from ..predict.vision import RatePrediction
 from .training_steps import choices, lost, spearman
 
 
@@ -180,14 +182,7 @@ def of_memory(found: Sequence[MemoryPrediction]) -> list[Score]:
         ("gpu", lambda each: each.run.gpu),
         ("model", lambda each: each.run.model.name),
     )
-    scores = []
-    for kind, key in by:
-        groups: dict[str, list[_Error]] = {}
-        for each in found:
-            error = _error(each.run.name, math.log(each.ratio))
-            groups.setdefault(key(each), []).append(error)
-        scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
-    return scores
+    return _of_runs(found, by)
 
 
 def of_kernels(found: Sequence[KernelTime]) -> list[Score]:
@@ -214,6 +209,27 @@ def of_layouts(found: Sequence[StepPrediction]) -> list[Score]:
         ("kernel", lambda each: each.run.kernel),
         ("recompute", lambda each: each.run.recompute),
     )
+    return _of_runs(found, by)
+
+
+def of_vision(found: Sequence[RatePrediction]) -> list[Score]:
+    """Errors of steps of image and recommendation models: all, by model, GPU, number format and
+    framework."""
+    by: tuple[tuple[str, Callable[[RatePrediction], str]], ...] = (
+        ("all", lambda _: "all runs"),
+        ("model", lambda each: each.run.model),
+        ("gpu", lambda each: each.run.gpu),
+        ("format", lambda each: f"{each.run.generation} {each.run.precision}"),
+        ("framework", lambda each: each.run.framework),
+    )
+    return _of_runs(found, by)
+
+
+R = TypeVar("R", MemoryPrediction, StepPrediction, RatePrediction)
+
+
+def _of_runs(found: Sequence[R], by: Iterable[tuple[str, Callable[[R], str]]]) -> list[Score]:
+    """Errors of predictions of runs by several keys."""
     scores = []
     for kind, key in by:
         groups: dict[str, list[_Error]] = {}

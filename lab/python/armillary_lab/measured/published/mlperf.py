@@ -30,9 +30,9 @@ MODELS: Mapping[str, tuple[str, int]] = {
 """Presets of benchmarks, and tokens of a sample."""
 
 REASONS: Mapping[str, str] = {
-    "llama2_70b_lora": "LoRA: fine-tuning of a few added weights has no model",
-    "bert": "BERT: an encoder without a family of ours",
-    "resnet": "ResNet-50: logs print minutes to a quality, not steps",
+    "llama2_70b_lora": "LoRA: steps with frozen weights have no model",
+    "bert": "BERT: attention to both sides, of samples without padding, has no model",
+    "resnet": "ResNet-50 on MXNet and TensorFlow's layers of MLPerf: no framework describes them",
     "dlrm": "DLRM: layout of tables is not stated",
     "dlrm_dcnv2": "DLRM-DCNv2: layout of tables is not stated",
 }

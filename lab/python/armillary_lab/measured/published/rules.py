@@ -229,22 +229,20 @@ RULES: Mapping[str, Callable[[Row], Run]] = {
 }
 
 REASONS: Mapping[str, str] = {
-    "oci_dgxc_recipes": "layout and batch are not stated",
-    "bigscience": "layers and widths are in the text around the tables, not in the rows",
+    "oci_dgxc_recipes": "layout and batch are those of recipes that the row doesn't name",
+    "bigscience": "layers and heads are in the text around the tables, and hosts waited for every "
+    "kernel (CUDA_LAUNCH_BLOCKING=1)",
     "fms_fsdp": "the ranks that share a shard are not stated",
-    "nemo_long_sequence": "only FLOP/s by a convention of its own are stated",
-    "nvidia_dle_dlrm": "scored by `armillary study validate-training`",
-    "nvidia_dle_dcnv2": "scored by `armillary study validate-training`",
-    "nvidia_dle_resnet50": "scored by `armillary study validate-training`",
+    "nemo_long_sequence": "only FLOP/s by a convention of its own are stated, and no micro-batch",
     "nemo_launcher_scaling": "layout and batch are not stated",
     "maxtext_tpu": "layout and batch are not stated",
     "maxtext_gpu": "layout and batch are not stated",
     "tpu_recipes": "layout is not stated",
     "neusight": "fp32 in eager PyTorch on single GPUs: no framework of ours describes it",
     "optimum_habana_ci": "no preset for Gaudi",
-    "moe_dispatch": "dispatch and combine of DeepEP: not a step",
+    "moe_dispatch": "dispatch and combine of experts by themselves: not a step",
     "colossalai": "model and GPU are not stated",
     "primus": "DeepSeek-V4: its attention has no model",
     "nvidia_dle_other": "models without a family of ours",
-    "nvidia_dle_bert": "BERT: an encoder without a family of ours",
+    "nvidia_dle_bert": "BERT: attention to both sides has no model",
 }
