@@ -634,3 +634,10 @@ def test_a_name_without_a_model_is_the_reason(name: str, reason: str) -> None:
     left = steps.training(BRIDGE | {"model": {"name": name, "seq": 4096}})
     assert isinstance(left, machines.Left)
     assert reason in left.reason
+
+
+def test_experts_without_a_degree_are_left_out() -> None:
+    parallel = {key: value for key, value in BRIDGE["parallel"].items() if key != "ep"}
+    left = steps.training(BRIDGE | {"parallel": parallel})
+    assert isinstance(left, machines.Left)
+    assert "ep of a model with experts" in left.reason

@@ -219,6 +219,8 @@ def _nemo(row: Row) -> Run:
     name = str(model.get("name"))
     named = _named(name, seq)
     pp, chunks = count(parallel, "pp", 1), count(parallel, "vp", 1)
+    if named.fields.get("experts") and parallel.get("ep") is None:
+        raise Missing("ep of a model with experts is not stated")
     cp, ep = count(parallel, "cp", 1), count(parallel, "ep", 1)
     bridge = row["group"] == "nemo_megatron_bridge"
     whole = bridge or str(parallel.get("etp")) == "1"
