@@ -7,9 +7,12 @@
 //! Formulas use addition, multiplication, division, comparison and square roots alone, whose
 //! results are the same on every machine.
 
+pub mod attention;
 mod chip;
 mod estimate;
+pub mod flash;
 mod format;
+pub mod mla;
 pub mod stream;
 
 pub use chip::{Chip, Rates};
@@ -37,6 +40,10 @@ section! {
         pub peak_int8: Option<units::Flops>, default None, says "`npu.compute.peak_by_type.fp8`";
         /// Streams over memory.
         pub stream: Option<stream::Parameters>, default None;
+        /// Attention.
+        pub attention: Option<attention::Parameters>, default None;
+        /// Multi-head latent attention.
+        pub mla: Option<mla::Parameters>, default None;
     }
 }
 
@@ -46,6 +53,10 @@ section! {
 pub enum Kernel {
     /// A stream over memory.
     Stream(stream::Shape),
+    /// Attention.
+    Attention(attention::Shape),
+    /// Multi-head latent attention.
+    Mla(mla::Shape),
 }
 
 impl Kernels {
@@ -55,6 +66,10 @@ impl Kernels {
             Kernel::Stream(shape) => {
                 stream::estimate(chip, fitted(self.stream.as_ref(), "stream")?, shape)
             }
+            Kernel::Attention(shape) => {
+                attention::estimate(chip, &fitted(self.attention.as_ref(), "attention")?, shape)
+            }
+            Kernel::Mla(shape) => mla::estimate(chip, &fitted(self.mla.as_ref(), "mla")?, shape),
         }
     }
 }

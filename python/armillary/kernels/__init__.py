@@ -5,7 +5,7 @@ docs/models/kernels.md."""
 
 from __future__ import annotations
 
-from .shapes import KINDS, Shape, Stream
+from .shapes import KINDS, Attention, Mla, Shape, Stream
 from .times import Time, one, origin, seconds
 
-__all__ = ["KINDS", "Shape", "Stream", "Time", "one", "origin", "seconds"]
+__all__ = ["KINDS", "Attention", "Mla", "Shape", "Stream", "Time", "one", "origin", "seconds"]

@@ -28,7 +28,63 @@ class Stream(Shape):
     """Bytes read and written."""
 
 
-KINDS: dict[str, type[Shape]] = {shape.kind: shape for shape in (Stream,)}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attention(Shape):
+    """A call of attention: prefill with a causal mask, its backward pass, or decode."""
+
+    kind: ClassVar[str] = "attention"
+    batch: int
+    """Sequences."""
+    length: int
+    """Tokens of a sequence; in decode those that are cached, with the new one."""
+    heads: int
+    """Heads of queries."""
+    kv_heads: int
+    """Heads of keys and values."""
+    head_dim: int
+    """Elements of a head."""
+    window: int = 0
+    """Tokens that a token sees before itself; 0 without a limit."""
+    phase: str = "prefill"
+    """`prefill` or `decode`."""
+    format: str = "bf16"
+    """Number format of the products."""
+    cache: str = "bf16"
+    """Number format of the cache of keys and values."""
+    source: str = "flash3"
+    """Library: `flash2`, `flash3`, `flashinfer`, `tensorrt` or `triton`."""
+    engine: str = "vllm"
+    """Engine that calls it: `sglang`, `trtllm` or `vllm`."""
+    direction: str = "forward"
+    """`forward` or `backward`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mla(Shape):
+    """A call of multi-head latent attention, as DeepSeek's models have it."""
+
+    kind: ClassVar[str] = "mla"
+    batch: int
+    """Sequences."""
+    length: int
+    """Tokens of a sequence; in decode those that are cached, with the new one."""
+    heads: int
+    """Heads of queries on the GPU."""
+    phase: str = "prefill"
+    """`prefill` or `decode`."""
+    format: str = "bf16"
+    """Number format of the products."""
+    cache: str = "bf16"
+    """Number format of the cache of latents."""
+    form: str = "expanded"
+    """Form that prefill works on: `expanded` heads, or latents, which is `absorbed`."""
+    source: str = "tensorrt"
+    """Library: `flash3`, `flashmla`, `tensorrt` or `triton`."""
+    engine: str = "trtllm"
+    """Engine that calls it: `sglang`, `trtllm` or `vllm`."""
+
+
+KINDS: dict[str, type[Shape]] = {shape.kind: shape for shape in (Stream, Attention, Mla)}
 """Every kind of kernel, and its shape."""
 
 
