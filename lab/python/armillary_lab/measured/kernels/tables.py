@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .attention import ATTENTION, MLA
 from .rows import Table
 
-TABLES: tuple[Table, ...] = ()
+TABLES: tuple[Table, ...] = (ATTENTION, MLA)
