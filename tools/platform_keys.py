@@ -49,6 +49,7 @@ class Key:
 def declared() -> list[Key]:
     """Every key, in the order of the declarations."""
     keys: list[Key] = []
+    first: dict[str, str] = {}
     for path, value, default, meaning, _ in _core.platform_keys():
         plain = re.sub(r"\[\d+\]", "", path)
         same = re.search(r"Keys as `(\w+)`\.$", meaning)
@@ -57,6 +58,8 @@ def declared() -> list[Key]:
         twin = f"{beside}.{same[1]}" if same else ""
         if above:
             twin = above.twin + plain[len(above.path) :]
+        twin = first.get(twin) or twin
+        first[plain] = twin
         keys.append(Key(plain, value, default, twin))
     return keys
 

@@ -12,6 +12,7 @@ mod chip;
 mod estimate;
 pub mod flash;
 mod format;
+pub mod gemm;
 pub mod mla;
 pub mod stream;
 
@@ -38,6 +39,8 @@ section! {
         /// Peak rate of products of 8-bit integers, where `compute.peak_by_type` does not hold for
         /// them.
         pub peak_int8: Option<units::Flops>, default None, says "`npu.compute.peak_by_type.fp8`";
+        /// Products of matrices.
+        pub gemm: Option<gemm::Parameters>, default None;
         /// Streams over memory.
         pub stream: Option<stream::Parameters>, default None;
         /// Attention.
@@ -51,6 +54,8 @@ section! {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Kernel {
+    /// A product of two matrices.
+    Gemm(gemm::Shape),
     /// A stream over memory.
     Stream(stream::Shape),
     /// Attention.
@@ -63,6 +68,7 @@ impl Kernels {
     /// Time of a kernel on the chip, or why there is none.
     pub fn estimate(&self, chip: &Chip, kernel: &Kernel) -> Result<Estimate, Refused> {
         match kernel {
+            Kernel::Gemm(shape) => gemm::estimate(chip, fitted(self.gemm.as_ref(), "gemm")?, shape),
             Kernel::Stream(shape) => {
                 stream::estimate(chip, fitted(self.stream.as_ref(), "stream")?, shape)
             }

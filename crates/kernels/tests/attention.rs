@@ -87,6 +87,7 @@ fn kernels(tile: u32) -> Kernels {
             tensorrt: Some(latent),
             triton: None,
         }),
+        gemm: None,
         stream: None,
     }
 }

@@ -5,7 +5,18 @@ docs/models/kernels.md."""
 
 from __future__ import annotations
 
-from .shapes import KINDS, Attention, Mla, Shape, Stream
+from .shapes import KINDS, Attention, Gemm, Mla, Shape, Stream
 from .times import Time, one, origin, seconds
 
-__all__ = ["KINDS", "Attention", "Mla", "Shape", "Stream", "Time", "one", "origin", "seconds"]
+__all__ = [
+    "KINDS",
+    "Attention",
+    "Gemm",
+    "Mla",
+    "Shape",
+    "Stream",
+    "Time",
+    "one",
+    "origin",
+    "seconds",
+]

@@ -84,7 +84,32 @@ class Mla(Shape):
     """Engine that calls it: `sglang`, `trtllm` or `vllm`."""
 
 
-KINDS: dict[str, type[Shape]] = {shape.kind: shape for shape in (Stream, Attention, Mla)}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gemm(Shape):
+    """A product of two matrices, as one linear layer of an engine computes it."""
+
+    kind: ClassVar[str] = "gemm"
+    m: int
+    """Rows of the activations."""
+    n: int
+    """Columns of the weights."""
+    k: int
+    """Columns of the activations, rows of the weights."""
+    format: str = "bf16"
+    """Format of the activations: bf16, fp8, fp8_block, nvfp4 or int8. Activations come in 16 bits,
+    and their conversion counts."""
+    weights: str = "same"
+    """Format of the weights: that of the activations, or int8 or int4 next to bf16."""
+    library: str = "trtllm"
+    """Engine whose kernels compute it: trtllm or vllm."""
+    launch: str = "graph"
+    """How calls are launched: in a CUDA graph, or eager, one by one by the host."""
+    copies: int = 100
+    """Calls before the same weights are used again. With few calls small weights lie in the L2
+    cache."""
+
+
+KINDS: dict[str, type[Shape]] = {shape.kind: shape for shape in (Stream, Attention, Gemm, Mla)}
 """Every kind of kernel, and its shape."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from . import gemm
 from .attention import ATTENTION, MLA
 from .rows import Table
 
-TABLES: tuple[Table, ...] = (ATTENTION, MLA)
+TABLES: tuple[Table, ...] = (ATTENTION, gemm.TABLE, MLA)
