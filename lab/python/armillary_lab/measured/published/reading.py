@@ -26,6 +26,9 @@ IRRELEVANT: Mapping[str, Mapping[str, str]] = {
         "consistency": "a check by those who collected",
         "n_points": "counts the points",
         "dtype": "sizes are bytes",
+        "software.cuda": "releases that no preset tells apart",
+        "software.driver": "releases that no preset tells apart",
+        "software.container": "releases that no preset tells apart",
         "hardware.nics_per_node": "counts between several nodes, where it is read",
         "hardware.nic_Gbps": "counts between several nodes, where it is read",
         "points[].label": "the size in words",
@@ -68,6 +71,7 @@ IRRELEVANT: Mapping[str, Mapping[str, str]] = {
     "compute": {
         **_ANY,
         "us": "a result",
+        "ms": "a result",
         "us_derived": "a result",
         "GBps": "a result",
         "TBps": "a result",

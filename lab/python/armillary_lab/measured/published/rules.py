@@ -232,7 +232,7 @@ REASONS: Mapping[str, str] = {
     "oci_dgxc_recipes": "layout and batch are those of recipes that the row doesn't name",
     "bigscience": "layers and heads are in the text around the tables, and hosts waited for every "
     "kernel (CUDA_LAUNCH_BLOCKING=1)",
-    "fms_fsdp": "the ranks that share a shard are not stated",
+    "fms_fsdp": "the ranks that share a shard, or the layers recomputed, are not stated",
     "nemo_long_sequence": "only FLOP/s by a convention of its own are stated, and no micro-batch",
     "nemo_launcher_scaling": "layout and batch are not stated",
     "maxtext_tpu": "layout and batch are not stated",
