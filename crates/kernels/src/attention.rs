@@ -32,6 +32,8 @@ section! {
         pub packed: u32, required "2";
         /// Cycles that a block of threads takes besides its keys.
         pub block: u32, required "2500";
+        /// The same with a cache of FP8.
+        pub block_fp8: u32, required "2500";
         /// Least keys of a split.
         pub split: u32, required "100";
     }
@@ -268,6 +270,7 @@ fn cached(own: &Parameters, library: &Library, shape: &Shape, cache: f64) -> (De
     let mut decode = library.decode;
     if scalar {
         decode.block = own.scalar.block;
+        decode.block_fp8 = own.scalar.block_fp8;
         decode.split = own.scalar.split;
         decode.split_fp8 = own.scalar.split;
     }

@@ -83,6 +83,8 @@ section! {
         pub efficiency: Ratio, required "0.3";
         /// Cycles that a block of threads takes besides its keys.
         pub block: u32, required "6000";
+        /// The same with a cache of FP8, for which libraries have other kernels.
+        pub block_fp8: u32, required "6000";
         /// Cycles that 64 keys wait for memory.
         pub wait: u32, required "100";
         /// Least keys of a split.
@@ -288,11 +290,12 @@ pub(crate) fn cached(
     let convert = if shape.fp8_cache { part(own.convert) } else { 1.0 };
     let bytes = width * shape.row / part(machine.stream) * convert;
     let step = (products * products + bytes * bytes).sqrt();
-    let all = blocks * (steps * step + f64::from(own.block)) / chip.multiprocessors;
+    let block = f64::from(if shape.fp8_cache { own.block_fp8 } else { own.block });
+    let all = blocks * (steps * step + block) / chip.multiprocessors;
     let least = f64::from(if shape.fp8_cache { own.split_fp8 } else { own.split });
     let free = part(machine.resident) * chip.multiprocessors / blocks;
     let splits = free.min(steps * KEYS / least).max(1.0);
-    let chain = |splits: f64| steps / splits * (f64::from(own.wait) + step) + f64::from(own.block);
+    let chain = |splits: f64| steps / splits * (f64::from(own.wait) + step) + block;
     let longest = chain(1.0).min(chain(splits) + f64::from(machine.combine));
     let all_bytes = shape.groups * shape.keys * shape.row + shape.queries;
     let memory = traffic(
