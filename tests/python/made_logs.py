@@ -27,9 +27,9 @@ def log(times: Callable[[int], float], old: bool = False) -> str:
     return "".join(lines)
 
 
-def library(settings: dict[str, object]) -> Callable[[int], float]:
+def library(settings: dict[str, object], preset: str = "dgx-a100") -> Callable[[int], float]:
     """What a library of known parameters takes."""
-    platform = arm.Platform.load("dgx-a100", settings)
+    platform = arm.Platform.load(preset, settings)
 
     def time(size: int) -> float:
         found = platform._core.library_choice("all_reduce", size)

@@ -22,6 +22,9 @@ from .corrections import Correction
 from .logs import MeasuredTable
 from .search import STAY, STAY_OF_A_PLATFORM, WIDE, ParameterSearch, outliers
 
+_INTERVAL = "library.min_call_interval"
+_SMALL = 2**16
+"""Largest size at which a single time that is too long is the host's."""
 _UNLIKE = ("all_reduce", "all_gather", "broadcast", "all_to_all")
 """Collectives that a library does in different ways; all others go like one of these."""
 _LARGE = 2**24
@@ -188,6 +191,8 @@ def calibrate(
     measured = cases(name, tables, given)
     found = fit(name, measured, parts=_PARTS)
     made = [*found.corrections, *_carried(name, given, found)]
+    if set(found.values) == {_INTERVAL}:
+        return replace(found, held=tuple(made))
     kept = supported.limited(measured, found.values, made)
     own = {(case.table.collective, *case.place) for case in measured}
     mine = [each for each in kept if each.key in own]
@@ -232,8 +237,11 @@ def fit(
     its values, and collectives that were not measured resist a change of what they share with
     measured ones. With `begin` only these parameters move, from these values, and nothing is kept.
     For times between sizes, the sizes are divided into `parts` and each part is left out once;
-    without parts they are the fitted ones."""
+    without parts they are the fitted ones. A single small time that is longer than the platform's
+    sets the host's share alone (`min_call_interval`)."""
     start = parameters(measured[0].platform)
+    if begin is None and (us := _of_the_host(measured)):
+        return _with_interval(name, measured, start, us)
     given = dict(begin) if begin is not None else {key: value for key, (value, _) in start.items()}
     kept = _others(measured, given) if begin is None else []
     stay = STAY_OF_A_PLATFORM if begin is None else STAY
@@ -270,6 +278,31 @@ def fit(
     }
     unlike = tuple(sorted(each for each in placed if each[1] != each[2]))
     return Fit(name, made, residuals, _corrections(measured, residuals), nodes, unlike)
+
+
+def _of_the_host(measured: Sequence[Case]) -> float | None:
+    """The only measured time, us, if it is of a small message within a node and longer than the
+    platform's: the device does not need longer, so its host does."""
+    points = [point for case in measured for point in case.table.points]
+    if len(points) != 1 or points[0][0] > _SMALL or measured[0].place[1] > 1:
+        return None
+    (predicted,) = measured[0].times({})
+    return points[0][1] if points[0][1] > predicted else None
+
+
+def _with_interval(
+    name: str, measured: Sequence[Case], start: Mapping[str, tuple[float, str]], us: float
+) -> Fit:
+    """The platform with a host that issues no two calls closer than `us`."""
+    rows = {_INTERVAL: (0.0, "us")} | dict(start)
+    made = tuple(
+        FittedParameter(key, unit, value, us, us, us, True)
+        if key == _INTERVAL
+        else FittedParameter(key, unit, value, value, 0.0, math.inf, False)
+        for key, (value, unit) in rows.items()
+    )
+    nodes = tuple({case.place[1] for case in measured})
+    return Fit(name, made, _residuals(measured, {_INTERVAL: us}, []), (), nodes)
 
 
 def _limits(given: Mapping[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from made_logs import library, log, nccl_times, noisy
 
 import armillary as arm
 from armillary import nccl
-from armillary.calibrate import calibrate, curves, read
+from armillary.calibrate import MeasuredTable, calibrate, curves, read
 from armillary.errors import InputError
 
 
@@ -49,20 +50,20 @@ def test_what_the_model_leaves_becomes_corrections(tmp_path: Path) -> None:
     """A bump that no parameter makes is predicted at its sizes and between them; elsewhere nothing
     changes."""
     path = tmp_path / "all_reduce.log"
-    plain = library({})
+    plain = library({}, "dgx-h100")
     bump = range(2**20, 2**23 + 1)
     path.write_text(log(lambda size: plain(size) * (1.3 if size in bump else 1)))
-    fit = calibrate("dgx-a100", read(str(path)).tables)
-    after = library({**fit.settings})
+    fit = calibrate("dgx-h100", read(str(path)).tables)
+    after = library({**fit.settings}, "dgx-h100")
     for size in (2**20, 2**21, 3 * 2**20, 2**23):
         assert after(size) / plain(size) == pytest.approx(1.3, rel=0.02)
     for size in (2**10, 2**17, 2**26):
         assert after(size) / plain(size) == pytest.approx(1, rel=0.02)
     values = [(key.removeprefix("library."), value) for key, value in fit.values.items()]
-    bare = arm.Platform.load("dgx-a100", {"npus": 4})._core.library_times(
+    bare = arm.Platform.load("dgx-h100", {"npus": 4})._core.library_times(
         values, "all_reduce", [2**21]
     )
-    four = arm.Platform.load("dgx-a100", {**fit.settings, "npus": 4})._core.library_times(
+    four = arm.Platform.load("dgx-h100", {**fit.settings, "npus": 4})._core.library_times(
         [], "all_reduce", [2**21]
     )
     assert four == pytest.approx(bare, rel=1e-3), "corrections are of 8 GPUs"
@@ -110,20 +111,39 @@ def test_one_collective_leaves_the_bandwidth_of_others_alone(seed: int) -> None:
 
 
 def test_what_all_collectives_share_moves_all_of_them(tmp_path: Path) -> None:
-    """A host that takes two fifths of the platform's time for each call does so for calls that were
+    """A host that takes three times the platform's time for each call does so for calls that were
     not measured too."""
-    given = arm.Platform.load("dgx-a100").describe()["library"]["call_overhead_ps"]
-    host: dict[str, object] = {"library.call_overhead": f"{0.4 * given:.0f} ps"}
+    given = arm.Platform.load("dgx-h100").describe()["library"]["call_overhead_ps"]
+    host: dict[str, object] = {"library.call_overhead": f"{3 * given:.0f} ps"}
     path = tmp_path / "all_reduce.log"
-    path.write_text(log(library(host)))
+    path.write_text(log(library(host, "dgx-h100")))
     tables = read(str(path)).tables
-    fit = calibrate("dgx-a100", tables)
-    truth = arm.Platform.load("dgx-a100", host)._core
-    for curve in curves("dgx-a100", {}, fit, tables):
+    fit = calibrate("dgx-h100", tables)
+    truth = arm.Platform.load("dgx-h100", host)._core
+    for curve in curves("dgx-h100", {}, fit, tables):
         if curve.collective == "broadcast":
             assert list(curve.after_us) == pytest.approx(
                 truth.library_times([], "broadcast", list(curve.bytes)), rel=0.02
             )
+
+
+def test_one_small_time_sets_the_share_of_the_host() -> None:
+    """An empty call that takes 40 us takes that in every collective, and no large one changes. A
+    time that the device alone explains, and one between nodes, say nothing of a host."""
+    table = MeasuredTable("one.log", "all_gather", 8, ((2**10, 40.0),))
+    fit = calibrate("dgx-h100", [table])
+    assert fit.values == {"library.min_call_interval": 40.0}
+    before, after = (
+        arm.Platform.load("dgx-h100", settings)._core for settings in ({}, fit.settings)
+    )
+    for kind in ("all_reduce", "all_gather", "all_to_all"):
+        small, large = after.library_times([], kind, [2**10, 2**28])
+        assert small == pytest.approx(40)
+        assert large == before.library_times([], kind, [2**28])[0]
+    fast = calibrate("dgx-h100", [replace(table, points=((2**10, 3.0),))])
+    far = calibrate("dgx-h100-16n", [replace(table, ranks=16, points=((2**10, 99.0),))])
+    for other in (fast, far):
+        assert "library.min_call_interval" not in other.values
 
 
 def test_corrections_of_other_collectives_are_carried_over(tmp_path: Path) -> None:

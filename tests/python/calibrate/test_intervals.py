@@ -32,7 +32,7 @@ def test_a_combination_is_certain_where_each_parameter_is_not(tmp_path: Path) ->
     search = ParameterSearch([measured], given)
     together = search.intervals(list(given), given)
     alone = {key: search.interval(key, given) for key in given}
-    assert together["library.node.ramp_up"] == pytest.approx((0.44 / 3, 0.44 * 3))
+    assert together["library.node.ramp_up"] == pytest.approx((0.44 / 3, 0.44 * 3), rel=0.05)
     assert alone["library.node.ramp_up"][1] < 0.44 * 2
     assert together["library.call_overhead"][1] < 13
 
