@@ -6,14 +6,19 @@
 //! ```text
 //! pairwise   start + ceil((g-1)/16) peer + (n-g) network peer
 //!            + max(S (g-1)/n / link, S (n-g)/n / network)
+//! LL         start + ceil((g-1)/16) LL peer + max(S / g / (LL part of the link),
+//!            S (g-1)/g / (all_to_all_efficiency ll_efficiency of the link)), within a node alone
 //! PXN        start + (ceil((g-1)/16) + 1) peer + (N-1) ceil(g / pxn) network peer
 //!            + max((S (g-1)/n + handed) / link, S (n-g)/n / network)
 //! handed     S (n-g)/n (g-1)/g
+//! link       all_to_all_efficiency of a member's link / (1 + ramp_up / (g-1))
 //! send       p2p_overhead + bytes / link, or bytes / min(network, p2p_bandwidth_max)
 //! ```
 //!
 //! `peer` is `peer_latency`. Within a node a kernel serves 16 peers at once: NCCL has up to 32
 //! channels for sends and gives each peer two. A network's card takes one message after the other.
+//! Short messages go with LL (`ll_peer`): each has few channels, so its rate does not depend on the
+//! number of peers.
 //! `network` is divided by `1 + scale_loss (ceil(log2 N) - 1)`. With PXN a GPU hands a message for
 //! another node over NVLink to the GPU of its own node that is on the receiver's rail. That GPU's
 //! card sends up to `pxn` messages to a receiver as one, and none cross rails. Without PXN, messages
@@ -88,6 +93,28 @@ struct Far {
 }
 
 impl Call<'_> {
+    /// How many times the peers within a node fill a kernel.
+    fn peers_in_turn(&self) -> f64 {
+        ((self.counts().0 - 1.0) / AT_ONCE).ceil()
+    }
+
+    /// All pairs of a node on a switch or in a mesh, with LL: each message at the same rate.
+    pub(super) fn short_messages(&self) -> Option<Way> {
+        let (g, nodes, _) = self.counts();
+        let peer = self.library.node.ll_peer.as_ref();
+        let peer = peer.filter(|_| nodes <= 1.0 && self.place.rings.is_none())?;
+        let (node, link, message) = (&self.library.node, self.place.link, self.size / g);
+        let all = link * node.all_to_all_efficiency.as_f64() * node.ll_efficiency[0].as_f64();
+        let one = Call::carry(message, link * peer.efficiency.as_f64());
+        let us = self.library.call_overhead.as_us()
+            + self.peers_in_turn() * peer.latency.as_us()
+            + one.max(Call::carry(message * (g - 1.0), all));
+        // A gather or scatter: a member's part of what the root receives or sends.
+        let sent = if self.kind == CollectiveKind::AllToAll { g - 1.0 } else { (g - 1.0) / g };
+        let (algorithm, protocol) = (Algorithm::Pairwise, Protocol::Ll);
+        Some(Way { algorithm, protocol, us, inside: message * sent, between: 0.0 })
+    }
+
     /// All pairs of members, one message each.
     pub(super) fn pairwise(&self) -> Way {
         let (g, nodes, n) = self.counts();
@@ -101,9 +128,9 @@ impl Call<'_> {
             (Some(network), Some(together)) => self.by_rail(network, f64::from(together)),
         };
         let link = if self.place.rings.is_some() {
-            self.ring_bandwidth(Protocol::Simple)
+            self.ring_bandwidth(Protocol::Simple, g - 1.0)
         } else {
-            self.place.link
+            self.place.link / self.fill(g - 1.0)
         };
         // A gather's hand-over goes to another GPU than the root, in addition to what the root
         // receives.
@@ -114,7 +141,7 @@ impl Call<'_> {
             0.0
         };
         let us = self.library.call_overhead.as_us()
-            + ((g - 1.0) / AT_ONCE).ceil() * node.peer_latency.as_us()
+            + self.peers_in_turn() * node.peer_latency.as_us()
             + far.waits
             + inside.max(far.carried);
         // The root's port sets the time of a gather or scatter; another member sends its own part.

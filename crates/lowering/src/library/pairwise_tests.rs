@@ -4,7 +4,8 @@
 use super::tests::{ask, platform, us};
 use super::{Prediction, message};
 use graph::CollectiveKind::{self, AllGather, AllReduce, AllToAll, Barrier, Gather, Scatter};
-use platform::library::Algorithm;
+use platform::config::native::from_yaml;
+use platform::library::{Algorithm, Protocol};
 
 /// Four nodes of 8; a pair 1 us in the node (from `NODE`), 3 us between nodes; 50 GB/s within, 10
 /// GB/s between for all-to-all.
@@ -113,6 +114,57 @@ fn sends_are_single_streams() {
     near(alone("", 1).expect("a network"), 4.0 + 1e6 / 90e3);
     assert_eq!(alone(", p2p_bandwidth_max: 40 GB/s", 1), Some(4.0 + 25.0));
     assert_eq!(alone("", 2), None);
+}
+
+/// A node of 8 with 100 GB/s each, of which LL has 1 GB/s for each peer: a message of 1 KB takes
+/// 12 + 1 us. With Simple and all 7/8 of the bytes at 50 GB/s, 11 us from the first byte on. So LL
+/// is shorter where it starts earlier, up to its bytes' time.
+#[test]
+fn short_messages_go_with_ll() {
+    let on = |topology: &str, latency: &str, kind, bytes| {
+        let node = super::tests::NODE.replace(
+            "all_to_all_efficiency: 0.5",
+            &format!(
+                "all_to_all_efficiency: 0.5, ll_peer: {{latency: {latency}, efficiency: 0.01}}"
+            ),
+        );
+        let text = format!(
+            "topology: {topology}\nlinks: {{bandwidth: 100 GB/s, per: npu, latency: 0 ns}}\nlibrary:\n{node}"
+        );
+        ask(&from_yaml(&text, "test.yml", &[]).expect("a platform"), kind, bytes)
+    };
+    let short = on("Switch(8)", "0.5 us", AllToAll, 3200);
+    assert_eq!((short.algorithm, short.protocol), (Algorithm::Pairwise, Protocol::Ll));
+    near(us(&short), 10.0 + 0.5 + 0.4);
+    assert_eq!(short.inside, 2800);
+    let (gathered, scattered) =
+        (on("Switch(8)", "0.5 us", Gather, 400), on("Switch(8)", "0.5 us", Scatter, 3200));
+    assert_eq!((gathered.name(), scattered.name()), (short.name(), short.name()));
+    let long = on("Switch(8)", "0.5 us", AllToAll, 8000);
+    assert_eq!((long.protocol, us(&long)), (Protocol::Simple, 10.0 + 1.0 + 0.14));
+    // 63 peers at 1 GB/s each are more than LL's 12.5 GB/s of the link.
+    near(us(&on("Switch(64)", "0.1 us", AllToAll, 6400)), 10.0 + 0.4 + 6.3 / 12.5);
+    near(us(&on("Switch(17)", "0.5 us", AllToAll, 17)), 10.0 + 0.5 + 0.001);
+    near(us(&on("Switch(18)", "0.4 us", AllToAll, 18)), 10.0 + 0.8 + 0.001);
+}
+
+/// Two members have one step to fill their buffers, eight have seven: `1 + 0.5 / steps` as long.
+#[test]
+fn few_peers_do_not_fill_the_link() {
+    let bytes = 1u64 << 30;
+    for (topology, peers) in [("Switch(2)", 1.0), ("Switch(8)", 7.0)] {
+        let node = super::tests::NODE.replace("efficiency: 0.8,", "efficiency: 0.8, ramp_up: 0.5,");
+        let text = format!(
+            "topology: {topology}\nlinks: {{bandwidth: 100 GB/s, per: npu, latency: 0 ns}}\nlibrary:\n{node}"
+        );
+        let platform = from_yaml(&text, "test.yml", &[]).expect("a platform");
+        let part = bytes as f64 * peers / (peers + 1.0);
+        near(us(&ask(&platform, AllToAll, bytes)), 11.0 + part * (1.0 + 0.5 / peers) / 50e3);
+        let gathered = ask(&platform, AllGather, bytes / (peers as u64 + 1));
+        near(us(&gathered), 30.0 + 4.0 * peers + part * (1.0 + 0.5 / peers) / 80e3);
+        let reduced = us(&ask(&platform, AllReduce, bytes));
+        near(reduced, 30.0 + 8.0 * peers + 2.0 * part * (1.0 + 0.25 / peers) / 80e3);
+    }
 }
 
 /// A rack of 64 whose GPUs serve 16 peers at once: 63 of them take 4 turns.

@@ -11,6 +11,7 @@
 //!            + S / min(ring tree / 2, min(g network, most) (N = 2: 1, else 1/2))
 //! NVLS       start + latency + ramp sqrt(S / MiB) + S (1 + 1/g) / link
 //! overlapped (a, b) = (a^4 + b^4)^(1/4): two at the same time take little more than the longer one
+//! ring       efficiency link / (1 + ramp_up / steps); in a tree with the 2 (g-1) steps of its chain
 //! ```
 //!
 //! A ring's link between two nodes carries a message in each step. It takes them one `interval`
@@ -157,7 +158,9 @@ impl Call<'_> {
             AllGather | ReduceScatter | Broadcast | Reduce => {
                 self.protocols().map(|p| self.ring(p)).collect()
             }
-            AllToAll | Gather | Scatter => vec![self.pairwise()],
+            AllToAll | Gather | Scatter => {
+                self.short_messages().into_iter().chain([self.pairwise()]).collect()
+            }
         }
     }
 
@@ -194,8 +197,13 @@ impl Call<'_> {
         of(self.hosts().map_or(&node.step_latency, |hosts| &hosts.step_latency), protocol)
     }
 
-    /// GB/s of the rings within a node, per member.
-    pub(super) fn ring_bandwidth(&self, protocol: Protocol) -> f64 {
+    /// The slowdown of `steps` steps: the first one fills the buffers.
+    pub(super) fn fill(&self, steps: f64) -> f64 {
+        1.0 + self.library.node.ramp_up.map_or(0.0, Ratio::as_f64) / steps
+    }
+
+    /// GB/s of the rings within a node in so many steps, per member.
+    pub(super) fn ring_bandwidth(&self, protocol: Protocol, steps: f64) -> f64 {
         let (node, place) = (&self.library.node, self.place);
         let (g, nodes, _) = self.counts();
         if place.inside == 1 {
@@ -214,8 +222,7 @@ impl Call<'_> {
         // Through a mesh, rings that leave the node don't return within it: one link in g is free
         // for others.
         let open = if place.mesh && nodes > 1.0 { g / (g - 1.0) } else { 1.0 };
-        let fill = node.ramp_up.map_or(0.0, Ratio::as_f64);
-        place.link * reached * open / (1.0 + fill / (2.0 * g - 2.0))
+        place.link * reached * open / self.fill(steps)
     }
 
     /// GB/s that the trees of a node have instead of its rings: the same links, or without a ring
@@ -227,7 +234,7 @@ impl Call<'_> {
                 let reached = node.efficiency.as_f64() * share(&node.ll_efficiency, protocol);
                 rings.tree_bandwidth * reached
             }
-            None => self.ring_bandwidth(protocol),
+            None => self.ring_bandwidth(protocol, 2.0 * f64::from(self.place.inside - 1)),
         }
     }
 
@@ -268,7 +275,7 @@ impl Call<'_> {
             _ => 0.0,
         };
         let far = overlapped(outside * network_step, steps * interval);
-        let mut bandwidth = self.ring_bandwidth(protocol);
+        let mut bandwidth = self.ring_bandwidth(protocol, steps);
         if nodes > 1.0 {
             let slower = self.library.network.as_ref().map_or(1.0, |b| self.scale_loss(b));
             bandwidth = bandwidth.min(self.network_bandwidth(protocol) / slower);

@@ -124,8 +124,8 @@ section! {
     pub struct Inside {
         /// Part of the link bandwidth that rings reach with Simple.
         pub efficiency: Ratio, required "a part of the link bandwidth, such as 0.8";
-        /// Loss of a ring of `n` members while it fills: its bandwidth is divided by `1 + ramp_up /
-        /// (2 n - 2)`.
+        /// Loss while the first of a collective's steps fills the buffers: the bandwidth is divided
+        /// by `1 + ramp_up / steps`.
         pub ramp_up: Option<Ratio>, default None, was ["fill"];
         /// Time of one step, for LL, LL128 and Simple.
         pub step_latency: [Span; 3], required STEPS, was ["step"];
@@ -139,10 +139,23 @@ section! {
         pub peer_latency: Span, default Span::ZERO, was ["pair"];
         /// Part of the link bandwidth that an all-to-all reaches.
         pub all_to_all_efficiency: Ratio, default Ratio::ONE, was ["pairs"];
+        /// Short messages of an all-to-all within one node, with LL.
+        pub ll_peer: Option<LlPeer>, default None;
         /// One-way bandwidth of a GPU through the host, for rings where direct links make none.
         pub host_bandwidth: Option<Bandwidth>, default None, was ["host"];
         /// Rings over several hosts whose GPUs share a switch, such as the trays of a rack.
         pub hosts: Option<Hosts>, default None;
+    }
+}
+
+section! {
+    /// Short messages of an all-to-all within one node, with LL.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct LlPeer {
+        /// Time of each 16 peers.
+        pub latency: Span, required "a time, such as \"2 us\"";
+        /// Part of the link bandwidth that the message to one peer reaches.
+        pub efficiency: Ratio, required "a part of the link bandwidth, such as 0.01";
     }
 }
 

@@ -120,6 +120,8 @@ class Observed:
     chains: Mapping[str, tuple[Member, ...]]
     bands: tuple[int, ...]
     """The size band of each point."""
+    scales: tuple[float, ...] = SCALES
+    """Error that counts as one in each size band."""
 
 
 @dataclass(slots=True)
@@ -510,7 +512,9 @@ def _weights(each: Observed, alike: int) -> list[float]:
     """The weight of each point: bands count alike, and sweeps by the square root of how many are
     alike."""
     points = Counter(each.bands)
-    return [BAND_WEIGHT / SCALES[band] / points[band] / math.sqrt(alike) for band in each.bands]
+    return [
+        BAND_WEIGHT / each.scales[band] / points[band] / math.sqrt(alike) for band in each.bands
+    ]
 
 
 def _same(each: Observed) -> tuple[str, str, str]:

@@ -32,8 +32,9 @@ from armillary.platform import Platform
 from armillary.uncertainty import DIGITS, Residual
 from armillary.uncertainty.collectives import KIND, MACHINE, NEITHER, Place, generation, network
 
+from ..measured import one_node
 from ..measured.sweeps import LARGE, SEND, SMALL, MeasuredSweep, band, sweeps
-from .hierarchy import HOST, Levels, Member, Observed, Prior, Variable
+from .hierarchy import HOST, SCALES, Levels, Member, Observed, Prior, Variable
 
 RACKS = frozenset({"GB200", "GB300"})
 """GPUs of several hosts that share a switch."""
@@ -57,6 +58,8 @@ _IN_ONE: dict[str, Prior] = {
     "node.tree_efficiency": Prior(0.75, 0.2, 0.05, 0.95),
     "node.peer_latency": Prior(4.0, 0.5, 0.2, 30.0),
     "node.all_to_all_efficiency": Prior(0.75, 0.1, 0.4, 0.98),
+    "node.ll_peer.latency": Prior(2.0, 0.5, 0.2, 30.0),
+    "node.ll_peer.efficiency": Prior(0.02, 0.5, 0.002, 0.5),
     "nvls.efficiency": Prior(0.65, 0.1, 0.4, 0.95),
     "nvls.latency": Prior(50.0, 0.4, 20.0, 150.0),
     "nvls.ramp_latency": Prior(2.0, 0.7, 0.1, 30.0),
@@ -133,6 +136,9 @@ def stated() -> Mapping[Variable, float]:
     return latencies | trees
 
 
+OF_ONE_NODE = (0.05, 0.05, 0.05)
+"""Error that counts as one in each size band of what no host has a part in. Versions of NCCL differ
+by 3 to 4 % at the median there (`python -m armillary_lab.fit.one_node`)."""
 _SHAKES = 4
 """Searches that begin near the best one so far."""
 
@@ -147,6 +153,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 OPTIONAL = (
     "node.ramp_up",
+    "node.ll_peer.latency",
+    "node.ll_peer.efficiency",
     "nvls.ramp_latency",
     "network.scale_loss",
     "network.tree_efficiency",
@@ -165,6 +173,7 @@ class Machine:
     several: bool
     """More than one node."""
     host: str = ""
+    """Who starts calls; empty where the host is never what a call waits for."""
 
     @property
     def library(self) -> str:
@@ -228,7 +237,8 @@ class Machine:
 def machine(sweep: MeasuredSweep) -> Machine:
     """The machine of a sweep. Racks that share a switch are one node."""
     several = len(sweep.platform.describe()["fabric"].get("dims", [0])) > 1
-    host = f"{source(sweep)} {sweep.preset} {'several' if several else 'one'}"
+    of_a_host = f"{source(sweep)} {sweep.preset} {'several' if several else 'one'}"
+    host = "" if sweep.source == one_node.SOURCE else of_a_host
     return Machine(sweep.gpu, sweep.preset, several, host)
 
 
@@ -270,6 +280,7 @@ def observed(sweep: MeasuredSweep) -> Observed:
         sweep.preset,
         {key: where.chain(key) for key in wanted if where.several or "network" not in key},
         tuple(band(size) for size, _ in sweep.points),
+        OF_ONE_NODE if sweep.source == one_node.SOURCE else SCALES,
     )
 
 
@@ -285,6 +296,21 @@ def fitted(chosen: Iterable[Observed]) -> Levels:
     return _shaken(every, _levels(every).search()).divide()
 
 
+def within_nodes(measured: Iterable[MeasuredSweep], left: str = "") -> Levels:
+    """A fit of what concerns one node alone, to these sweeps and to what others measured of NCCL on
+    nodes with a switch, but not on the GPU `left`: one search, for scores that leave something
+    out."""
+    printed = [each for each in sweeps() if each.fair and each.collective != SEND]
+    every = [
+        observed(each)
+        for each in (*printed, *measured)
+        if machine(each).library == "NCCL"
+        and not machine(each).several
+        and each.gpu not in ("V100", left)
+    ]
+    return _levels(every).search().divide()
+
+
 def _shaken(every: Sequence[Observed], best: Levels) -> Levels:
     """The best of a search and of several that begin near the best one so far."""
     for at in range(_SHAKES):
@@ -298,8 +324,9 @@ def _levels(chosen: Sequence[Observed]) -> Levels:
 
 
 def chosen() -> Sequence[MeasuredSweep]:
-    """The sweeps that are fitted: collectives whose times were printed."""
-    return [each for each in sweeps() if each.fair and each.collective != SEND]
+    """The sweeps that are fitted: collectives whose times were printed, and those of one node."""
+    printed = [each for each in sweeps() if each.fair and each.collective != SEND]
+    return [*printed, *one_node.one_node_sweeps()]
 
 
 _SAY = 0.2

@@ -233,7 +233,7 @@ def _differing(ours: Mapping[str, str], inherited: Mapping[str, str]) -> dict[st
 
 
 _FITTED = {key.partition("[")[0] for key in PRIORS}
-_NESTED = ("inline", "hosts")
+_NESTED = ("inline", "hosts", "ll_peer")
 TRAY = 4
 """GPUs of a host of a rack."""
 _KEEP = ("name", "p2p_overhead", "min_call_interval")
@@ -276,6 +276,9 @@ def _room(room: str, found: Mapping[str, str], given: object) -> Iterator[str]:
     if rings:
         steps = ", ".join(rings[1:])
         yield f"    hosts: {{ranks: {TRAY}, efficiency: {rings[0]}, step_latency: [{steps}]}}"
+    if "node.ll_peer.latency" in found and room == "node":
+        latency, part = (found[f"node.ll_peer.{key}"] for key in ("latency", "efficiency"))
+        yield f"    ll_peer: {{latency: {latency}, efficiency: {part}}}"
     if inline := found.get(f"{room}.inline.peer_latency"):
         yield f"    inline: {{threshold: 192 B, peer_latency: {inline}}}     # of the card"
     assert isinstance(given, dict)

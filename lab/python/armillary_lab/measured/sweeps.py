@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -29,6 +29,7 @@ __all__ = [
     "by_band",
     "not_predicted",
     "percent",
+    "quantile",
     "sweeps",
 ]
 
@@ -100,6 +101,12 @@ def repository(source: str) -> str:
 def percent(log: float) -> float:
     """`|ln(ours / measured)|` as a percentage by which ours is too long or too short."""
     return 100 * (math.exp(log) - 1)
+
+
+def quantile(logs: Sequence[float], part: float) -> float:
+    """The error that a part of these logarithms does not exceed, as a percentage."""
+    ordered = sorted(map(abs, logs))
+    return percent(ordered[math.ceil(part * len(ordered)) - 1])
 
 
 def by_band(sweep: MeasuredSweep, found: Iterator[tuple[int, float]]) -> list[Error]:

@@ -50,6 +50,8 @@ BEGIN = {
     "node.tree_efficiency": 0.8,
     "node.peer_latency": 2.0,
     "node.all_to_all_efficiency": 0.75,
+    "node.ll_peer.latency": 2.0,
+    "node.ll_peer.efficiency": 0.02,
     "node.hosts.efficiency": 0.8,
     "node.hosts.step_latency[0]": 0.6,
     "node.hosts.step_latency[1]": 1.9,

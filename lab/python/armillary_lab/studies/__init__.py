@@ -335,6 +335,14 @@ STUDIES = (
         "Collectives on the real fabrics of the measured machines",
         "the sweeps of study V1; each fabric's source is in its file in systems/fabric",
     ),
+    Entry(
+        "validate-one-node",
+        "v7",
+        "score.one_node",
+        "NCCL within one node: predicted against measured times",
+        "ai-dynamo/aiconfigurator@095f58a5 systems/data (Apache-2.0), in "
+        "armillary_lab/measured/one_node.csv.gz",
+    ),
 )
 """Every study, in the order in which they are listed."""
 
