@@ -29,7 +29,7 @@ _GROUPS: tuple[Callable[[Measured], str], ...] = (
     lambda each: each.gpu,
     lambda _: "all",
 )
-"""What errors are gathered by."""
+"""Names by which errors are gathered."""
 
 
 def main() -> int:
