@@ -386,6 +386,8 @@ mod tests {
             l2_cache: Bytes(50_000_000),
             peak_int8: None,
             gemm: None,
+            allreduce: None,
+            experts: None,
             stream: None,
             attention: None,
             mla: None,

@@ -7,13 +7,16 @@
 //! Formulas use addition, multiplication, division, comparison and square roots alone, whose
 //! results are the same on every machine.
 
+pub mod allreduce;
 pub mod attention;
 mod chip;
 mod estimate;
+pub mod experts;
 pub mod flash;
 mod format;
 pub mod gemm;
 pub mod mla;
+mod routing;
 pub mod stream;
 
 pub use chip::{Chip, Rates};
@@ -41,6 +44,10 @@ section! {
         pub peak_int8: Option<units::Flops>, default None, says "`npu.compute.peak_by_type.fp8`";
         /// Products of matrices.
         pub gemm: Option<gemm::Parameters>, default None;
+        /// All-reduces of inference engines.
+        pub allreduce: Option<allreduce::Parameters>, default None;
+        /// Layers of experts.
+        pub experts: Option<experts::Parameters>, default None;
         /// Streams over memory.
         pub stream: Option<stream::Parameters>, default None;
         /// Attention.
@@ -56,6 +63,10 @@ section! {
 pub enum Kernel {
     /// A product of two matrices.
     Gemm(gemm::Shape),
+    /// An all-reduce of an inference engine.
+    Allreduce(allreduce::Shape),
+    /// A layer of experts.
+    Experts(experts::Shape),
     /// A stream over memory.
     Stream(stream::Shape),
     /// Attention.
@@ -69,6 +80,12 @@ impl Kernels {
     pub fn estimate(&self, chip: &Chip, kernel: &Kernel) -> Result<Estimate, Refused> {
         match kernel {
             Kernel::Gemm(shape) => gemm::estimate(chip, fitted(self.gemm.as_ref(), "gemm")?, shape),
+            Kernel::Allreduce(shape) => {
+                allreduce::estimate(chip, fitted(self.allreduce.as_ref(), "allreduce")?, shape)
+            }
+            Kernel::Experts(shape) => {
+                experts::estimate(chip, fitted(self.experts.as_ref(), "experts")?, shape)
+            }
             Kernel::Stream(shape) => {
                 stream::estimate(chip, fitted(self.stream.as_ref(), "stream")?, shape)
             }

@@ -89,6 +89,8 @@ fn kernels(tile: u32) -> Kernels {
             triton: None,
         }),
         gemm: None,
+        allreduce: None,
+        experts: None,
         stream: None,
     }
 }

@@ -5,12 +5,14 @@ docs/models/kernels.md."""
 
 from __future__ import annotations
 
-from .shapes import KINDS, Attention, Gemm, Mla, Shape, Stream
+from .shapes import KINDS, Allreduce, Attention, Experts, Gemm, Mla, Shape, Stream
 from .times import Time, one, origin, seconds
 
 __all__ = [
     "KINDS",
+    "Allreduce",
     "Attention",
+    "Experts",
     "Gemm",
     "Mla",
     "Shape",

@@ -20,6 +20,58 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Allreduce(Shape):
+    """An all-reduce of an inference engine among GPUs of one node."""
+
+    kind: ClassVar[str] = "allreduce"
+    bytes: int
+    """Bytes of the message of each GPU."""
+    members: int
+    """GPUs."""
+    library: str = "vllm"
+    """Engine: trtllm, vllm, sglang (to version 0.5.10) or sglang_jit (from 0.5.12)."""
+    launch: str = "graph"
+    """How calls are launched: in a CUDA graph, or eager, one by one by the host on a copy."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experts(Shape):
+    """A layer of experts on one rank, from the router's choices to the sum over them."""
+
+    kind: ClassVar[str] = "experts"
+    tokens: int
+    """Tokens of all ranks that share the experts."""
+    hidden: int
+    """Width of a token."""
+    inner: int
+    """Inner width of an expert, of all ranks."""
+    experts: int
+    """Experts of the layer."""
+    top_k: int
+    """Experts of each token."""
+    tp: int = 1
+    """Ranks that share each expert."""
+    ep: int = 1
+    """Ranks that share the experts. The busiest of them is timed."""
+    matrices: int = 3
+    """Matrices of an expert: 3 with a gate, 2 without."""
+    format: str = "bf16"
+    """bf16, fp8, fp8_block, int4, nvfp4, mxfp4 or mxfp4_mxfp8. Activations of int4 and mxfp4 have
+    16 bits."""
+    kernels: str = "triton"
+    """Library of the products: triton, marlin, cutlass, flashinfer (CUTLASS without tuning),
+    generated (TensorRT-LLM's for Blackwell), triton_kernels or widened (4-bit weights that Triton
+    widens first)."""
+    library: str = "vllm"
+    """Engine: trtllm, vllm or sglang."""
+    routing: str = "balanced"
+    """How the router spreads tokens: balanced, power_law_1.01 or power_law_1.2."""
+    choices: str = "own"
+    """Choices that the rank computes: own, those of its experts, or all, every choice of the tokens
+    that reach it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Stream(Shape):
     """A copy, a sum or another elementwise kernel that streams over memory."""
 
@@ -109,7 +161,9 @@ class Gemm(Shape):
     cache."""
 
 
-KINDS: dict[str, type[Shape]] = {shape.kind: shape for shape in (Stream, Attention, Gemm, Mla)}
+KINDS: dict[str, type[Shape]] = {
+    shape.kind: shape for shape in (Allreduce, Attention, Experts, Gemm, Mla, Stream)
+}
 """Every kind of kernel, and its shape."""
 
 

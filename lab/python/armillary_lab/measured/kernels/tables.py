@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from . import gemm
+from .allreduce import ALLREDUCE
 from .attention import ATTENTION, MLA
+from .experts import EXPERTS
 from .rows import Table
 
-TABLES: tuple[Table, ...] = (ATTENTION, gemm.TABLE, MLA)
+TABLES: tuple[Table, ...] = (ALLREDUCE, ATTENTION, EXPERTS, gemm.TABLE, MLA)
