@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from armillary.model.decoder_reader import decoder
-from armillary.model.weights import parameters
 from armillary_lab.measured.published import file, machines, steps
 from armillary_lab.measured.sweeps import repository, sweeps
 from armillary_lab.measured.training import Training, trainings
@@ -596,48 +594,3 @@ def test_counts_that_no_run_has_are_not_stated() -> None:
     for gpus in ("many", 4.5, 0, 10**30):
         left = steps.training({**STEP, "hardware": {"gpu": "A100", "gpus": gpus}})
         assert left == machines.Left("gpus is not stated")
-
-
-@pytest.mark.parametrize(
-    ("name", "layers", "hidden", "billions"),
-    [
-        ("NeMo Megatron", 96, 12288, 175),
-        ("GPT3-5B", 24, 4096, 5),
-        ("GPT3-20B", 44, 6144, 20),
-        ("Nemotron-22B", 40, 6144, 22),
-        ("Nemotron4-15B", 32, 6144, 15),
-        ("LLAMA2-7B SFT", 32, 4096, 6.7),
-    ],
-)
-def test_names_of_tables_are_models_of_that_size(
-    name: str, layers: int, hidden: int, billions: float
-) -> None:
-    """Sizes in the names, within a digit."""
-    parallel = {"tp": 1, "pp": 1, "dp": 256}
-    model = {"name": name, "seq": 2048}
-    run = steps.training(BRIDGE | {"model": model, "parallel": parallel, "precision": "BF16"})
-    assert isinstance(run, Training)
-    shape = decoder(run.model)
-    assert (shape.layers, shape.hidden) == (layers, hidden)
-    assert parameters(shape) / 1e9 == pytest.approx(billions, rel=0.07)
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("LLAMA3_70B LoRA", "frozen weights have no model"),
-        ("Nemotron_3_Super", "Mamba-2 layers have no model"),
-        ("nemotronh_56b", "Mamba-2 layers have no model"),
-    ],
-)
-def test_a_name_without_a_model_is_the_reason(name: str, reason: str) -> None:
-    left = steps.training(BRIDGE | {"model": {"name": name, "seq": 4096}})
-    assert isinstance(left, machines.Left)
-    assert reason in left.reason
-
-
-def test_experts_without_a_degree_are_left_out() -> None:
-    parallel = {key: value for key, value in BRIDGE["parallel"].items() if key != "ep"}
-    left = steps.training(BRIDGE | {"parallel": parallel})
-    assert isinstance(left, machines.Left)
-    assert "ep of a model with experts" in left.reason

@@ -71,7 +71,10 @@ def _interval(shape: Shape, time: Time) -> Interval | None:
 
 def _warnings(platform: Platform, interval: Interval | None) -> list[str]:
     if interval is None:
-        return [*platform.warnings, "the interval is unknown: no such kernels were measured"]
+        return [
+            *platform.warnings,
+            "no interval: errors of such kernels left out are not known",
+        ]
     wider = [f"no kernels were measured on {platform.name}: the interval is that of a new GPU"]
     return [*platform.warnings, *(wider if interval.outside else [])]
 
