@@ -41,7 +41,7 @@ section! {
         /// Time between two calls that the host launches one by one.
         pub host: Option<Span>, default None;
         /// Part by which each GPU after the second slows links, where they share them.
-        pub crowding: Ratio, default Ratio(0);
+        pub crowding: Option<Ratio>, default None, says "none";
         /// Each GPU reads all messages.
         pub one_shot: Algorithm, required;
         /// Each GPU reduces a part.
@@ -125,7 +125,7 @@ pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate,
         )));
     };
     let bytes = shape.bytes as f64;
-    let link = chip.link / (1.0 + part(engine.crowding) * (members - 2.0));
+    let link = chip.link / (1.0 + engine.crowding.map_or(0.0, part) * (members - 2.0));
     let time = |algorithm: Algorithm, bytes: f64| {
         seconds(algorithm.latency)
             + members * seconds(algorithm.member)
@@ -197,7 +197,7 @@ mod tests {
         };
         let [one, two, library] = latencies.map(all);
         let host = host.map(Span);
-        let engine = Engine { host, crowding: Ratio(0), one_shot: one, two_shots: two, library };
+        let engine = Engine { host, crowding: None, one_shot: one, two_shots: two, library };
         Parameters { trtllm: None, vllm: Some(engine), sglang: None, sglang_jit: None }
     }
 

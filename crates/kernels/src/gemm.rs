@@ -89,9 +89,9 @@ section! {
         /// Time of the kernels before the product, without their bytes.
         pub before: Span, default Span::ZERO;
         /// How often they pass over the activations, read or written in 16 bits.
-        pub passes: Ratio, default Ratio(0);
+        pub passes: Option<Ratio>, default None, says "no passes";
         /// Clocks that each row of the activations costs them.
-        pub row: Ratio, default Ratio(0);
+        pub row: Option<Ratio>, default None, says "no cycles";
     }
 }
 
@@ -210,8 +210,8 @@ pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate,
     let tiles = Tiles { m, n, k, width, weight, peak, chip: *chip, own, code };
     let (compute, product) = tiles.fastest(memory);
     let before = seconds(code.before)
-        + plain(code.passes) * m * k * 2.0 / (chip.memory * plain(own.convert))
-        + plain(code.row) * m / chip.clock;
+        + code.passes.map_or(0.0, plain) * m * k * 2.0 / (chip.memory * plain(own.convert))
+        + code.row.map_or(0.0, plain) * m / chip.clock;
     let device = launch + before + product;
     let mut parts =
         vec![("launch", launch), ("before", before), ("compute", compute), ("memory", memory)];
@@ -353,12 +353,12 @@ mod tests {
         splits: 32,
         columns: None,
         before: Span(0),
-        passes: Ratio(0),
-        row: Ratio(0),
+        passes: None,
+        row: None,
     };
     const ENGINE: Engine = Engine {
         bf16: Some(CODE),
-        fp8: Some(Code { splits: 1, before: Span(3 * US), passes: Ratio(1_500_000), ..CODE }),
+        fp8: Some(Code { splits: 1, before: Span(3 * US), passes: Some(Ratio(1_500_000)), ..CODE }),
         fp8_block: None,
         nvfp4: None,
         int8: None,
