@@ -43,7 +43,7 @@ section! {
     /// Attention.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Parameters {
-        /// What all kernels share.
+        /// Values that all kernels share.
         pub machine: Machine, required "what all kernels share";
         /// SGLang.
         pub sglang: Around, required "what runs around a call";

@@ -22,7 +22,7 @@ const KEYS: f64 = 64.0;
 const HEADS: f64 = 64.0;
 
 section! {
-    /// What all kernels of attention share on a generation.
+    /// Values that all kernels of attention share on a generation.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Machine {
         /// Queries of a tile.
@@ -97,7 +97,7 @@ section! {
 }
 
 section! {
-    /// What an engine adds to a call, with the kernels that it runs around it.
+    /// Time that an engine adds to a call, with the kernels that it runs around it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Around {
         /// Before prefill.

@@ -33,7 +33,7 @@ section! {
     /// Latent attention.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Parameters {
-        /// What all kernels share.
+        /// Values that all kernels share.
         pub machine: Machine, required "what all kernels share";
         /// SGLang.
         pub sglang: Around, required "what runs around a call";
@@ -66,7 +66,7 @@ pub enum Source {
     Triton,
 }
 
-/// What prefill works on.
+/// Form that prefill works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -92,7 +92,7 @@ pub struct Shape {
     pub format: Format,
     /// Format of the cache.
     pub cache: Format,
-    /// What prefill works on.
+    /// Form that prefill works on.
     pub form: Form,
     /// Library.
     pub source: Source,

@@ -116,7 +116,7 @@ fn sends_are_single_streams() {
     assert_eq!(alone("", 2), None);
 }
 
-/// A node of 8 with 100 GB/s each, of which LL has 1 GB/s for each peer: a message of 1 KB takes
+/// A node of 8 with 100 GB/s each, where LL has 1 GB/s for each peer: a message of 1 KB takes
 /// 12 + 1 us. With Simple and all 7/8 of the bytes at 50 GB/s, 11 us from the first byte on. So LL
 /// is shorter where it starts earlier, up to its bytes' time.
 #[test]

@@ -202,7 +202,7 @@ impl Call<'_> {
         1.0 + self.library.node.ramp_up.map_or(0.0, Ratio::as_f64) / steps
     }
 
-    /// GB/s of the rings within a node in so many steps, per member.
+    /// GB/s of the rings within a node in that number of steps, per member.
     pub(super) fn ring_bandwidth(&self, protocol: Protocol, steps: f64) -> f64 {
         let (node, place) = (&self.library.node, self.place);
         let (g, nodes, _) = self.counts();

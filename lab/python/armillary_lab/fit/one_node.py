@@ -1,8 +1,8 @@
 """NCCL within one node on what a fit has not seen: a version of NCCL, or a GPU.
 
 `python -m armillary_lab.fit.one_node` leaves out each version of a GPU that was measured with two
-or more, and each GPU with one, of which no sweep of others takes part then. The fit is that of the
-presets (`libraries`), as far as it concerns one node. Prints half and nine of ten of the errors by
+or more, and each GPU with one; sweeps of others on that GPU take no part then. The fit is that of
+the presets (`libraries`), as far as it concerns one node. Prints half and nine of ten of the errors by
 size band, percent. Next to them: a table of the other versions' times, which no model can beat by
 much. Takes some three minutes."""
 

@@ -75,7 +75,7 @@ def versions(gpu: str) -> tuple[str, ...]:
 def one_node_sweeps(
     kept: Callable[[Measured], bool] = lambda each: True,
 ) -> Iterator[MeasuredSweep]:
-    """What was measured on GPUs that have a preset: a sweep for each GPU, collective and number of
+    """Measurements on GPUs that have a preset: a sweep for each GPU, collective and number of
     GPUs, each point the median over versions (of the median over types of data)."""
     found: dict[tuple[str, str, int], dict[int, dict[str, list[float]]]] = {}
     for each in filter(kept, measured()):

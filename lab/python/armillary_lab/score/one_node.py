@@ -39,7 +39,7 @@ def _rows() -> Iterator[StudyRow]:
 
 
 def most(gpu: str) -> dict[float, float]:
-    """What is allowed of a GPU."""
+    """Errors allowed of a GPU."""
     return MOST if len(one_node.versions(gpu)) > 1 else OF_ONE_VERSION
 
 

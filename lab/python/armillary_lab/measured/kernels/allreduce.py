@@ -16,7 +16,7 @@ def shape(row: Row) -> Allreduce | Left:
     """The all-reduce that a row states; `message_size` counts elements.
 
     Raises:
-        ValueError: a value that is no count.
+        ValueError: a value that is not a count.
     """
     element, source = _BYTES.get(row["allreduce_dtype"]), row["kernel_source"]
     if element is None:

@@ -14,7 +14,7 @@ from .rows import Row, Table, count
 
 _FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8"}
 _PEAKS = {"a100": 312.0, "l40s": 362.0, "h100": 989.0, "h200": 989.0}
-"""Dense 16-bit TFLOP/s of data sheets; 2,500 on Blackwell, and twice as many for FP8."""
+"""Dense 16-bit TFLOP/s of data sheets; 2,500 on Blackwell, and twice the rate for FP8."""
 _BLACKWELL = 2500.0
 _MEMORIES = {"a100": 2.04, "l40s": 0.864, "h100": 3.35, "h200": 4.8, "rtx": 1.8}
 """TB/s of data sheets; 8 on Blackwell."""

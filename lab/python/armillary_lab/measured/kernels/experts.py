@@ -33,7 +33,7 @@ def shape(row: Row) -> Experts | Left:
     """The layer that a row states.
 
     Raises:
-        ValueError: a value that is no count.
+        ValueError: a value that is not a count.
     """
     counts = {
         name: count(row, column)
