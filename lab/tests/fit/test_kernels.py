@@ -35,10 +35,25 @@ def test_a_fit_finds_the_parameters() -> None:
 
 def test_what_is_left_out_is_predicted_by_the_rest() -> None:
     rows = drawn("h100", 1) + drawn("a100", 2)
-    for left in (unseen.generations(rows, KEYS, START), unseen.shapes(rows, KEYS, START)):
-        found = list(left)
-        assert sorted(row.us for row, _ in found) == sorted(row.us for row in rows)
-        assert max(abs(log) for _, log in found) < 0.02
+    found = list(unseen.shapes(rows, KEYS, START))
+    assert sorted(row.us for row, _ in found) == sorted(row.us for row in rows)
+    assert max(abs(log) for _, log in found) < 0.02
+
+
+def test_a_generation_is_predicted_by_its_sibling() -> None:
+    """With the sibling's parameters true, and its own never looked at."""
+    rows = drawn("h100", 1) + drawn("a100", 2)
+    true = {"launch": "4 us", "efficiency": 0.8}
+    asked: list[str] = []
+
+    def of(name: str) -> dict[str, object]:
+        asked.append(name)
+        return dict(true)
+
+    found = list(unseen.generations(rows, of))
+    assert sorted(asked) == ["ada", "blackwell"]
+    assert len(found) == len(rows)
+    assert max(abs(each.log) for each in found) < 1e-3
 
 
 def test_a_shape_is_in_one_part_in_every_format() -> None:

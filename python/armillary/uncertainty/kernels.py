@@ -1,7 +1,7 @@
 """The interval of a single kernel.
 
-Kernels on a GPU that was measured have the errors of shapes that were left out. Kernels on other
-GPUs have those of left-out generations, so their interval is wider. `data/kernels.json` has both,
+Kernels on a GPU that was measured have the errors of the presets there. Kernels on other GPUs have
+those of left-out generations, so their interval is wider. `data/kernels.json` has both,
 by kind of kernel and by band of predicted time; the laboratory writes it
 (`python -m armillary_lab.fit.kernels --intervals`)."""
 
@@ -30,7 +30,7 @@ def band(seconds: float) -> str:
 
 
 def ends(groups: Iterable[list[float]], level: float = LEVEL) -> tuple[float, float]:
-    """Factors on a prediction between which `level` of left-out measurements lie.
+    """Factors on a prediction between which `level` of the measurements lie.
 
     `groups` are ln(measured / predicted) by GPU or generation; each group weighs the same. With `n`
     groups the tails are `n/(n + 1)` as large, as few groups leave more unknown."""
@@ -51,14 +51,16 @@ def _table() -> tuple[frozenset[str], Table]:
 
 
 def interval(kind: str, npu: str, seconds: float) -> Interval | None:
-    """The interval of a kernel that is predicted to take `seconds` on the NPU of this name. `None`
-    for kinds without measured kernels."""
+    """The interval of a kernel that is predicted to take `seconds` on the NPU of this name. A band
+    that few GPUs measured has the interval of the next one. `None` for kinds without measured
+    kernels."""
     gpus, kinds = _table()
     known = npu.partition("-")[0] in gpus
     here = kinds.get(kind, {}).get(MEASURED if known else OTHER, {})
-    if band(seconds) not in here:
+    near = [name for name in BANDS[BANDS.index(band(seconds)) :] if name in here]
+    if not near:
         return None
-    low, high, count = here[band(seconds)]
+    low, high, count = here[near[0]]
     labels = {"kind": kind, "gpu": npu.partition("-")[0], "time": band(seconds)}
     outside = () if known else (f"gpu {labels['gpu']}",)
     return Interval(low, high, LEVEL, float(count), labels, outside)

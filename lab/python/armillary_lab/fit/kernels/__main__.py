@@ -1,8 +1,9 @@
-"""`python -m armillary_lab.fit.kernels KIND [--most N] [--unseen] [--intervals] [--write]`.
+"""`python -m armillary_lab.fit.kernels KIND [--most N] [--unseen] [--shapes] [--intervals]`.
 
 Fits the parameters of a kind of kernel to the measured kernels of the package, for each generation
-of GPUs. `--unseen` prints the errors of generations and shapes that were left out, and
-`--intervals` writes intervals from them. `--write` changes `systems/parts/kernels`."""
+of GPUs. `--write` changes `systems/parts/kernels`. `--unseen` prints the errors of generations that
+were left out, `--shapes` those of shapes, which takes many fits. `--intervals` writes intervals
+from the errors of the presets and of left-out generations."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from armillary.units import base
 
 from ...measured.kernels.rows import Measured, shipped
 from ...measured.kernels.tables import TABLES
+from ...predict.measured_kernels import Predicted, predict
 from . import intervals, unseen
 from .search import Problem, Values, kinds, written
 
@@ -36,13 +38,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("kind", choices=sorted(KINDS), help="kind of kernel")
     parser.add_argument("--most", type=int, default=4000, help="rows of a generation, drawn once")
     parser.add_argument("--fixed", nargs="*", default=[], help="parameters that stay")
-    parser.add_argument("--unseen", action="store_true", help="errors of what was left out")
-    parser.add_argument("--intervals", action="store_true", help="write intervals from them")
+    parser.add_argument("--unseen", action="store_true", help="errors of left-out generations")
+    parser.add_argument("--shapes", action="store_true", help="errors of left-out shapes")
+    parser.add_argument("--intervals", action="store_true", help="write intervals")
     parser.add_argument("--write", action="store_true", help="write the parameters")
     given = parser.parse_args(arguments)
     drawn = _drawn(given.kind, given.most)
-    if given.unseen or given.intervals:
-        _unseen(given.kind, drawn, given.fixed, given.intervals)
+    if given.unseen or given.intervals or given.shapes:
+        if given.unseen or given.intervals:
+            _unseen(given.kind, drawn, given.intervals)
+        if given.shapes:
+            _shapes(given.kind, drawn, given.fixed)
         return 0
     for name, rows in drawn.items():
         start = parameters(name, given.kind)
@@ -69,25 +75,31 @@ def _moved(start: Values, fixed: Sequence[str]) -> list[str]:
     return [key for key in start if key.rpartition(".")[2] not in fixed]
 
 
-def _unseen(kind: str, drawn: dict[str, list[Measured]], fixed: Sequence[str], keep: bool) -> None:
-    """Prints errors of what was left out, and writes intervals from them."""
-    shapes: list[tuple[Measured, float]] = []
-    for name, rows in drawn.items():
-        start = parameters(name, kind)
-        found = list(unseen.shapes(rows, _moved(start, fixed), start))
-        _print(f"{name}, shapes left out", [log for _, log in found])
-        shapes += found
-    _print("shapes left out", [log for _, log in shapes])
+def _unseen(kind: str, drawn: dict[str, list[Measured]], keep: bool) -> None:
+    """Prints errors of the presets and of left-out generations, and writes intervals from them."""
     every = [row for rows in drawn.values() for row in rows]
-    start = parameters("hopper", kind)
-    others = list(unseen.generations(every, _moved(start, fixed), start))
+    known = [found for found in predict(every) if isinstance(found, Predicted)]
+    _print("presets", [found.log for found in known])
+    others = list(unseen.generations(every, lambda name: _tree(name, kind)))
     for name in drawn:
-        _print(f"{name} left out", [log for row, log in others if unseen.generation(row) == name])
-    _print("generations left out", [log for _, log in others])
+        logs = [found.log for found in others if unseen.generation(found.row) == name]
+        _print(f"{name} left out", logs)
+    _print("generations left out", [found.log for found in others])
     if keep:
-        found_ends, lines = intervals.of_kind(shapes, others)
+        found_ends, lines = intervals.of_kind(known, others)
         intervals.write(kind, found_ends, {row.system for row in every})
         sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _shapes(kind: str, drawn: dict[str, list[Measured]], fixed: Sequence[str]) -> None:
+    """Prints errors of left-out shapes."""
+    logs: list[float] = []
+    for name, rows in drawn.items():
+        start = parameters(name, kind)
+        found = [log for _, log in unseen.shapes(rows, _moved(start, fixed), start)]
+        _print(f"{name}, shapes left out", found)
+        logs += found
+    _print("shapes left out", logs)
 
 
 def _print(name: str, logs: Sequence[float]) -> None:
@@ -105,8 +117,14 @@ def _file(generation: str) -> Path:
 
 def parameters(generation: str, kind: str) -> dict[str, float]:
     """The parameters of a kind that the presets of a generation have; times are in us."""
+    return dict(_leaves(_tree(generation, kind), kind))
+
+
+def _tree(generation: str, kind: str) -> dict[str, object]:
+    """The parameters of a kind, as the file of a generation writes them."""
     tree = yaml.safe_load(_file(generation).read_text(encoding="utf-8"))["npu"]["kernels"]
-    return dict(_leaves(tree[kind], kind))
+    found: dict[str, object] = tree[kind]
+    return found
 
 
 def _leaves(tree: object, key: str) -> list[tuple[str, float]]:

@@ -1,4 +1,7 @@
-"""Intervals of single kernels, from the errors of kernels that no fit has seen.
+"""Intervals of single kernels.
+
+Kernels on GPUs that were measured have the errors of the presets there: thousands of rows that
+about a hundred parameters describe. Others have the errors of left-out generations.
 
 `python -m armillary_lab.fit.kernels KIND --intervals` writes the kind's part of
 `python/armillary/uncertainty/data/kernels.json`, and prints how many left-out kernels lie within
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from armillary.kernels import origin
 from armillary.platform import Platform
@@ -16,20 +19,22 @@ from armillary.uncertainty.kernels import BANDS, MEASURED, OTHER, band, ends
 from armillary.uncertainty.tables import DATA
 
 from ...measured.kernels.rows import SYSTEMS, Measured
+from ...predict.measured_kernels import Predicted
 from .unseen import generation
 
-Unseen = Sequence[tuple[Measured, float]]
-"""Rows that a fit has not seen, and ln(ours / measured)."""
 _DIGITS = 3
+_LEAST = 3
+"""GPUs or generations that an interval needs."""
 _FILE = DATA / "kernels.json"
 
 
-def groups(found: Unseen, key: Callable[[Measured], str]) -> dict[str, dict[str, list[float]]]:
+def groups(
+    found: Iterable[Predicted], key: Callable[[Measured], str]
+) -> dict[str, dict[str, list[float]]]:
     """ln(measured / predicted) by band of the predicted time, and by GPU or generation."""
     by: dict[str, dict[str, list[float]]] = {name: {} for name in BANDS}
-    for row, log in found:
-        at = by[band(row.us * 1e-6 * math.exp(log))]
-        at.setdefault(key(row), []).append(-log)
+    for each in found:
+        by[band(each.ours * 1e-6)].setdefault(key(each.row), []).append(-each.log)
     return by
 
 
@@ -37,7 +42,7 @@ def part(by: Mapping[str, Mapping[str, list[float]]]) -> dict[str, tuple[float, 
     """Ends of the interval, and the number of groups behind them, by band."""
     found = {}
     for name, each in by.items():
-        if each:
+        if len(each) >= _LEAST:
             low, high = ends(each.values())
             found[name] = (round(low, _DIGITS), round(high, _DIGITS), len(each))
     return found
@@ -54,10 +59,12 @@ def coverage(by: Mapping[str, Mapping[str, list[float]]]) -> Iterator[tuple[str,
                 yield name, left, len(logs), inside / len(logs)
 
 
-def of_kind(shapes: Unseen, generations: Unseen) -> tuple[dict[str, object], list[str]]:
+def of_kind(
+    presets: Iterable[Predicted], left_out: Iterable[Predicted]
+) -> tuple[dict[str, object], list[str]]:
     """The intervals of a kind, and lines on their coverage."""
-    known = groups(shapes, lambda row: row.system)
-    other = groups(generations, generation)
+    known = groups(presets, lambda row: row.system)
+    other = groups(left_out, generation)
     lines = [
         f"  {what}, {name}, {left}: {100 * inside:.0f} % of {count} within"
         for what, by in ((MEASURED, known), (OTHER, other))

@@ -1,16 +1,20 @@
 """Errors of kernels that no fit has seen: of a generation of GPUs, or of whole shapes.
 
-*Generation left out*: the parameters are fitted to the rows of all other generations together, and
-predict the generation with its data sheet alone. *Shapes left out*: shapes are dealt into five
-parts by a checksum, so that a shape is in one part with all its libraries, versions and formats.
-Each part is predicted by a fit to the other four."""
+*Generation left out*: the generation is predicted with its data sheet and the parameters of its
+sibling, the generation whose multiprocessors are most alike (`SIBLING`). The two have no measured
+kernel in common. Formats that only one generation measured are left aside. *Shapes left out*:
+shapes are dealt into five parts by a checksum, so that a shape is in one part with all its
+libraries, versions and formats. Each part is predicted by a fit to the other four."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from armillary.platform import Platform
 
 from ...measured.kernels.rows import SYSTEMS, Measured
+from ...predict.measured_kernels import Predicted, predict
 from .search import Problem, Values
 
 _PARTS = 5
@@ -18,11 +22,31 @@ Left = Iterator[tuple[Measured, float]]
 """Rows that a fit has not seen, and ln(ours / measured)."""
 
 
-def generations(rows: Sequence[Measured], keys: Sequence[str], start: Values) -> Left:
-    """Each generation, predicted by a fit to the others."""
-    for name in dict.fromkeys(map(generation, rows)):
-        out = [generation(row) == name for row in rows]
-        yield from _left(rows, keys, start, out)
+SIBLING = {"ampere": "ada", "ada": "ampere", "hopper": "blackwell", "blackwell": "hopper"}
+"""The generation whose multiprocessors multiply most alike: by instructions of a warp, or by those
+of several warps that read shared memory."""
+
+
+def generations(
+    rows: Sequence[Measured], of: Callable[[str], Mapping[str, object]]
+) -> Iterator[Predicted]:
+    """Each row of one kind, predicted with the parameters of the sibling of its generation. `of`
+    gives the parameters of a kind that a generation has, as platform files write them."""
+
+    def platform(system: str) -> Platform:
+        each = SYSTEMS[system]
+        kind = rows[0].shape.kind
+        return Platform.load(each.preset, {f"npu.kernels.{kind}": of(SIBLING[each.generation])})
+
+    by: dict[str, set[str]] = {}
+    for row in rows:
+        by.setdefault(_format(row), set()).add(generation(row))
+    shared = [row for row in rows if len(by[_format(row)]) > 1]
+    return (found for found in predict(shared, platform) if isinstance(found, Predicted))
+
+
+def _format(row: Measured) -> str:
+    return str(getattr(row.shape, "format", ""))
 
 
 def shapes(rows: Sequence[Measured], keys: Sequence[str], start: Values) -> Left:
