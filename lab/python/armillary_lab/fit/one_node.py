@@ -2,9 +2,9 @@
 
 `python -m armillary_lab.fit.one_node` leaves out each version of a GPU that was measured with two
 or more, and each GPU with one; sweeps of others on that GPU take no part then. The fit is that of
-the presets (`libraries`), as far as it concerns one node. Prints half and nine of ten of the errors by
-size band, percent. Next to them: a table of the other versions' times, which no model can beat by
-much. Takes some three minutes."""
+the presets (`libraries`), as far as it concerns one node. Prints half and nine of ten of the errors
+by size band, percent. Next to them: a table of the other versions' times, which no model can beat
+by much. Takes some three minutes."""
 
 from __future__ import annotations
 
