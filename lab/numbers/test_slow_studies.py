@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -463,3 +467,14 @@ def test_figures_show_every_run() -> None:
     shown: list[list[Any]] = [list(chart.rows) for chart in (scatter, said)]
     assert len(shown[0]) == len(measured())
     assert sum(row["count"] for row in shown[1] if row["what"] == "ran") == 1221
+
+
+def test_parameter_servers_are_as_printed() -> None:
+    """The lines of the page that say what is ours, and the paper's claim."""
+    text = PAGE.read_text(encoding="utf-8")
+    shown = text.split("$ armillary study neo-servers", 1)[1].split("```", 1)[0].splitlines()[1:]
+    command = [sys.executable, "-m", "armillary.cli", "study", "neo-servers"]
+    environment = {**os.environ, "COLUMNS": "100"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = [line for line in ran.stdout.splitlines() if re.search(" (ours|claim) ", line)]
+    assert [line.rstrip() for line in found] == [line.rstrip() for line in shown]
