@@ -199,6 +199,60 @@ def _tables(folder: Path, _files: Files) -> object:
     return layouts.holds(path), tables.holds(path), tables.read(path)
 
 
+_TIMED = {"us": 2.5, "spread": 0.1, "how": "graph", "calls": 9, "sets": 3}
+_STATE = {"clock_mhz": 1980, "memory_clock_mhz": 3201, "power_w": 650.5, "temperature_c": 60}
+_STEP = {"step_us": [5.0, 6.0], "state": _STATE | {"readings": 4}}
+_PROFILE = {"count": 1, "us": 3.5, "longest": [{"name": "mm", "count": 1, "us": 3.5}]}
+GPU = {
+    "schema": "armillary.gpu/1",
+    "date": "2026-11-29",
+    "small": True,
+    "complete": False,
+    "budget_s": 440.0,
+    "spent_s": 3.5,
+    "machine": {
+        "device": "NVIDIA H100 80GB HBM3",
+        "torch": "2.14",
+        "python": "3.12",
+        "cores": 16,
+        "multiprocessors": 132,
+        "l2_bytes": 50_000_000,
+        "memory_bytes": 80_000_000_000,
+    },
+    "parts": [
+        {
+            "name": "products",
+            "measured": 1,
+            "no_time": 2,
+            "failed": [{"case": "m=1", "reason": "no memory"}],
+            "seconds": 1.5,
+        }
+    ],
+    "kernels": [
+        {"kind": "stream", "op": "copy", "bytes": 4096, **_TIMED},
+        {"kind": "launch", "mode": "graph", **_TIMED},
+        {"kind": "copy", "way": "to_host", "pinned": True, "bytes": 64, **_TIMED},
+        {"kind": "gemm", "m": 8, "n": 16, "k": 32, "format": "fp8", "converted": True}
+        | {"cache": "cold", **_TIMED},
+        {"kind": "hot", "m": 8, "n": 8, "k": 8, "format": "bf16", "at_s": 0.5, "us": 3.0},
+    ],
+    "steps": [
+        {"kind": "transformer", "name": "llama", "layers": 1, "hidden": 32, "heads": 4}
+        | {"kv_heads": 2, "ffn": 64, "vocabulary": 128, "sequence": 32, "micro_batch": 2}
+        | {"kernels": _PROFILE, **_STEP},
+        {"kind": "dlrm", "name": "dlrm", "dense_features": 13, "bottom": [8], "top": [8, 1]}
+        | {"tables": [{"rows": 10, "dim": 8, "pooling": 2}], "local_batch": 16}
+        | {"kernels": _PROFILE, **_STEP},
+    ],
+}
+
+
+def _gpu(folder: Path, _files: Files) -> object:
+    from armillary_lab.measured import gpu
+
+    return gpu.read(folder / "gpu.json")
+
+
 LIBRA = b"""layer1 -1 1000 ALLREDUCE 4096 1000 NONE 0 1000 ALLREDUCE 8192 10
 layer2 -1 1000 NONE 0 1000 ALLTOALL 4096 1000 ALLREDUCE 8192 10
 """
@@ -255,6 +309,7 @@ TARGETS = (
         _kernels,
     ),
     Target("tables", lambda: [{"table.csv": each} for each in PUBLISHED], _tables),
+    Target("gpu", lambda: [{"gpu.json": json.dumps(GPU).encode()}], _gpu),
     Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),
     Target("libra", lambda: [{"w.txt": LIBRA}], _libra),
     Target("model_or_not", _sources, _source),
