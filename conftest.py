@@ -115,7 +115,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 def pytest_collectstart() -> None:
     """Collecting makes millions of objects that stay: looking through them for garbage, again and
-    again, takes a fifth of its time."""
+    again, would take longer."""
     gc.disable()
 
 
