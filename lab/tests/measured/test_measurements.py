@@ -330,7 +330,7 @@ def test_buckets_of_submissions(benchmark: str, tp: int, bucket: float | None) -
     ("change", "reason"),
     [
         ({"benchmark": "llama2_70b_lora"}, "LoRA"),
-        ({"benchmark": "resnet"}, "minutes to a quality"),
+        ({"benchmark": "resnet"}, "no framework describes them"),
         ({"config": None}, "configuration is not in the row"),
         ({"config": {**SUBMISSION["config"], "INTERLEAVED_PIPELINE": None}}, "virtual pipeline"),
         ({"accelerator": "TPU-v5p"}, "no preset for training on TPU-v5p"),
