@@ -20,6 +20,7 @@ ELSEWHERE = {
     "machine.py": "what Linux says about the machine",
     "report/page.py": "styles of the package",
     "report/viewer.py": "texts of the package, and its own cache",
+    "uncertainty/kernels.py": "tables of the package",
     "uncertainty/tables.py": "tables of the package",
 }
 """Files that open others otherwise, and why it is safe."""
