@@ -153,13 +153,16 @@ class MixedAdamW:
         self._masters = [each.detach().float() for each in parameters]
         for parameter, master in zip(self._parameters, self._masters, strict=True):
             master.grad = torch.zeros_like(master)
-            parameter.register_post_accumulate_grad_hook(self._adder(master))
+            parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                self._adder(master)
+            )
         self._optimizer = torch.optim.AdamW(self._masters, lr=1e-4, fused=True)
 
     @staticmethod
     def _adder(master: torch.Tensor) -> Callable[[torch.Tensor], None]:
         def add(parameter: torch.Tensor) -> None:
             assert master.grad is not None
+            assert parameter.grad is not None
             master.grad.add_(parameter.grad)
             parameter.grad = None
 
@@ -169,7 +172,7 @@ class MixedAdamW:
         """Updates the copies, then the parameters. Gradients are 0 after it."""
         self._optimizer.step()
         torch._foreach_copy_([each.detach() for each in self._parameters], self._masters)
-        torch._foreach_zero_([each.grad for each in self._masters])
+        torch._foreach_zero_([each.grad for each in self._masters if each.grad is not None])
 
 
 def llama(shape: Mapping[str, Any], device: Device) -> Callable[[], object]:
@@ -243,7 +246,8 @@ def dlrm(shape: Mapping[str, Any], device: Device) -> Callable[[], object]:
         vectors = torch.cat([first[None], pooled.view(len(tables), samples, dim)]).transpose(0, 1)
         dots = torch.bmm(vectors, vectors.transpose(1, 2))[:, pairs[0], pairs[1]]
         found = top(torch.cat([first, dots], 1))
-        functional.binary_cross_entropy_with_logits(found, labels).backward()
+        loss = functional.binary_cross_entropy_with_logits(found, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
@@ -283,7 +287,7 @@ def _allocated(device: Device) -> int:
 def _memory(held: int, before: int) -> Row:
     """Statistics of PyTorch's allocator, bytes: tensors between steps, their peak in a step, and
     what the snapshot of its segments has."""
-    segments = torch.cuda.memory.memory_snapshot()
+    segments = torch.cuda.memory.memory_snapshot()  # type: ignore[no-untyped-call]
     blocks = [block for each in segments for block in each["blocks"]]
     idle = [int(block["size"]) for block in blocks if block["state"] == "inactive"]
     return {
@@ -309,7 +313,7 @@ def _kernels(step: Callable[[], object], device: Device, trace: Path | None) -> 
         profile.export_chrome_trace(str(trace))
     found: dict[str, tuple[int, float]] = {}
     for event in profile.events() or ():
-        on_gpu = event.device_type == torch.autograd.DeviceType.CUDA
+        on_gpu = event.device_type.name == "CUDA"
         if on_gpu != device.on_gpu or getattr(event, "is_user_annotation", False):
             continue
         us = event.time_range.elapsed_us() if on_gpu else event.self_cpu_time_total

@@ -63,7 +63,7 @@ class Device:
             self.name = str(found.name)
             # Autograd runs a backward pass on the stream of its forward pass. That must be the one
             # that a graph is captured on.
-            torch.cuda.set_stream(torch.cuda.Stream())
+            torch.cuda.set_stream(torch.cuda.Stream())  # type: ignore[no-untyped-call]
 
     def draw(self, *size: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
         """Random numbers: products of zeros are faster than those of data."""

@@ -159,7 +159,7 @@ def test_both_sides_have_the_same_decoder() -> None:
     """PyTorch's module and our workload have the same parameters."""
     shape = gpu_steps.SMALL_LLAMA
     module = gpu_steps.Llama(shape, torch.device("cpu"))
-    keys = {"step_us": (1.0,), "kernels": gpu.Kernels(0, 0, ())}
+    keys: dict[str, Any] = {"step_us": (1.0,), "kernels": gpu.Kernels(0, 0, ())}
     model, options = _decoder(gpu.DecoderStep(**shape, **keys))
     summary = build(model, **options).summary
     assert summary is not None
