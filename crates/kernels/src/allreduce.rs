@@ -164,29 +164,22 @@ fn seconds(span: Span) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rates;
+    use crate::{Rates, Sheet};
     use proptest::prelude::*;
     use units::{Bandwidth, Bytes, Flops, Frequency};
 
     const LINK: f64 = 450e9;
 
     fn chip() -> Chip {
-        let sheet = crate::Kernels {
-            generation: "hopper".into(),
+        let sheet = Sheet {
             multiprocessors: 132,
             clock: Frequency(1_830_000_000),
             l2_cache: Bytes(50_000_000),
             peak_int8: None,
-            allreduce: None,
-            experts: None,
-            gemm: None,
-            stream: None,
-            attention: None,
-            mla: None,
         };
         let usual = Flops(989_000_000_000_000);
         let rates = Rates { usual, fp4: None, fp8: None, fp32: None };
-        Chip::new(&sheet, rates, Bandwidth(3_350_000_000_000), Bandwidth(LINK as u64), 8)
+        Chip::new(sheet, rates, Bandwidth(3_350_000_000_000), Bandwidth(LINK as u64), 8)
     }
 
     fn own(latencies: [u64; 3], host: Option<u64>) -> Parameters {

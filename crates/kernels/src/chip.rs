@@ -1,7 +1,7 @@
 //! The data sheet of a GPU, as formulas take it.
 
-use crate::{Format, Kernels, Refused};
-use units::{Bandwidth, Flops};
+use crate::{Format, Refused};
+use units::{Bandwidth, Bytes, Flops, Frequency};
 
 /// Peak rates that a platform states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,19 @@ pub struct Rates {
     pub fp8: Option<Flops>,
     /// Elements of 4 bytes.
     pub fp32: Option<Flops>,
+}
+
+/// Numbers of a data sheet that kernels alone need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sheet {
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Clock of the multiprocessors.
+    pub clock: Frequency,
+    /// Size of the L2 cache.
+    pub l2_cache: Bytes,
+    /// Peak rate of products of 8-bit integers, where it is another than that of 8-bit floats.
+    pub peak_int8: Option<Flops>,
 }
 
 /// A GPU: numbers of its data sheet.
@@ -38,22 +51,16 @@ pub struct Chip {
 impl Chip {
     /// The data sheet of a platform's NPU; `link` and `node` are its innermost links and how many
     /// NPUs they join.
-    pub fn new(
-        kernels: &Kernels,
-        rates: Rates,
-        memory: Bandwidth,
-        link: Bandwidth,
-        node: u32,
-    ) -> Chip {
+    pub fn new(sheet: Sheet, rates: Rates, memory: Bandwidth, link: Bandwidth, node: u32) -> Chip {
         Chip {
-            multiprocessors: f64::from(kernels.multiprocessors),
-            clock: kernels.clock.0 as f64,
+            multiprocessors: f64::from(sheet.multiprocessors),
+            clock: sheet.clock.0 as f64,
             memory: memory.0 as f64,
-            l2_cache: kernels.l2_cache.0 as f64,
+            l2_cache: sheet.l2_cache.0 as f64,
             link: link.0 as f64,
             node: f64::from(node),
             rates,
-            int8: kernels.peak_int8,
+            int8: sheet.peak_int8,
         }
     }
 
@@ -69,7 +76,7 @@ impl Chip {
             Format::Nvfp4 | Format::Mxfp4 => self.rates.fp4,
         };
         let key = match format {
-            Format::Int8 => "kernels.peak_int8",
+            Format::Int8 => "sheet.peak_int8",
             Format::Nvfp4 | Format::Mxfp4 => "compute.peak_by_type.fp4",
             Format::Fp32 => "compute.peak_by_type.fp32",
             _ => "compute.peak_by_type.fp8",

@@ -391,23 +391,16 @@ fn seconds(span: Span) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rates;
+    use crate::{Rates, Sheet};
     use proptest::prelude::*;
     use units::{Bandwidth, Bytes, Flops, Frequency};
 
     fn chip() -> Chip {
-        let sheet = crate::Kernels {
-            generation: "hopper".into(),
+        let sheet = Sheet {
             multiprocessors: 132,
             clock: Frequency(1_830_000_000),
             l2_cache: Bytes(50_000_000),
             peak_int8: None,
-            allreduce: None,
-            experts: None,
-            gemm: None,
-            stream: None,
-            attention: None,
-            mla: None,
         };
         let rates = Rates {
             usual: Flops(989_000_000_000_000),
@@ -415,7 +408,7 @@ mod tests {
             fp8: Some(Flops(1_979_000_000_000_000)),
             fp32: None,
         };
-        Chip::new(&sheet, rates, Bandwidth(3_350_000_000_000), Bandwidth(450_000_000_000), 8)
+        Chip::new(sheet, rates, Bandwidth(3_350_000_000_000), Bandwidth(450_000_000_000), 8)
     }
 
     /// Parameters at which every part runs at the rate of the data sheet.

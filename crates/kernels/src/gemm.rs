@@ -340,7 +340,7 @@ fn plain(ratio: Ratio) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kernels, Rates};
+    use crate::{Rates, Sheet};
     use proptest::prelude::*;
     use units::{Bandwidth, Bytes, Flops, Frequency};
 
@@ -379,23 +379,16 @@ mod tests {
 
     /// The data sheet of an H100.
     fn chip() -> Chip {
-        let kernels = Kernels {
-            generation: "hopper".into(),
+        let sheet = Sheet {
             multiprocessors: 132,
             clock: Frequency(1_830_000_000),
             l2_cache: Bytes(50_000_000),
             peak_int8: None,
-            gemm: None,
-            allreduce: None,
-            experts: None,
-            stream: None,
-            attention: None,
-            mla: None,
         };
         let peak = Flops(989_000_000_000_000);
         let fp8 = Some(Flops(1_979_000_000_000_000));
         let rates = Rates { usual: peak, fp4: None, fp8, fp32: None };
-        Chip::new(&kernels, rates, Bandwidth(3_350_000_000_000), Bandwidth(450_000_000_000), 8)
+        Chip::new(sheet, rates, Bandwidth(3_350_000_000_000), Bandwidth(450_000_000_000), 8)
     }
 
     fn shape([m, n, k]: [u64; 3]) -> Shape {

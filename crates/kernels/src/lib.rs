@@ -19,7 +19,7 @@ pub mod mla;
 mod routing;
 pub mod stream;
 
-pub use chip::{Chip, Rates};
+pub use chip::{Chip, Rates, Sheet};
 pub use estimate::{Estimate, Refused};
 pub use format::Format;
 
@@ -76,6 +76,16 @@ pub enum Kernel {
 }
 
 impl Kernels {
+    /// The data sheet of the NPU.
+    pub fn sheet(&self) -> Sheet {
+        Sheet {
+            multiprocessors: self.multiprocessors,
+            clock: self.clock,
+            l2_cache: self.l2_cache,
+            peak_int8: self.peak_int8,
+        }
+    }
+
     /// Time of a kernel on the chip, or why there is none.
     pub fn estimate(&self, chip: &Chip, kernel: &Kernel) -> Result<Estimate, Refused> {
         match kernel {

@@ -103,7 +103,8 @@ fn estimate(tile: u32, kernel: Kernel) -> Result<kernels::Estimate, String> {
         fp8: Some(Flops(2 * PEAK as u64)),
         fp32: None,
     };
-    let chip = Chip::new(&kernels, rates, Bandwidth(MEMORY as u64), Bandwidth(450_000_000_000), 8);
+    let chip =
+        Chip::new(kernels.sheet(), rates, Bandwidth(MEMORY as u64), Bandwidth(450_000_000_000), 8);
     kernels.estimate(&chip, &kernel).map_err(|refused| refused.reason().to_string())
 }
 

@@ -17,7 +17,7 @@ impl Platform {
         let [fp4, fp8, fp32] = roofline(&npu.compute).map_or([None; 3], |found| found.widths);
         let rates = Rates { usual, fp4, fp8, fp32 };
         let (node, link) = node(&self.fabric);
-        kernels.estimate(&Chip::new(kernels, rates, memory, link, node), kernel)
+        kernels.estimate(&Chip::new(kernels.sheet(), rates, memory, link, node), kernel)
     }
 }
 
