@@ -59,7 +59,7 @@ NOT_FUZZED = {
     "uncertainty/tables.py of": _DATA,
     "uncertainty/kernels.py _table": _DATA,
     "fit/kernels/intervals.py write": _OURS,
-    "fit/kernels/__main__.py parameters": _OURS,
+    "fit/kernels/__main__.py _tree": _OURS,
     "fit/kernels/__main__.py write": _OURS,
     "fit/library_presets.py main": _OURS,
     "fit/library_presets.py save": _OURS,
