@@ -14,9 +14,10 @@
 //! Source: NVIDIA, TensorRT-LLM customAllReduceKernels.cu (one shot and two shots), and the fit to
 //! measured all-reduces that docs/models/kernels.md describes.
 
+use crate::values::{part, seconds, word};
 use crate::{Chip, Estimate, Refused};
 use declared::section;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use units::{Ratio, Span};
 
 section! {
@@ -65,7 +66,7 @@ section! {
 }
 
 /// An engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Library {
     /// TensorRT-LLM.
@@ -118,12 +119,8 @@ pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate,
         Library::Sglang => own.sglang,
         Library::SglangJit => own.sglang_jit,
     };
-    let Some(engine) = found else {
-        return Err(Refused::new(format!(
-            "the platform has no parameters of all-reduces of {:?}",
-            shape.library
-        )));
-    };
+    let lacking = || Refused::lacking(&format!("allreduce.{}", word(shape.library)));
+    let engine = found.ok_or_else(lacking)?;
     let bytes = shape.bytes as f64;
     let link = chip.link / (1.0 + engine.crowding.map_or(0.0, part) * (members - 2.0));
     let time = |algorithm: Algorithm, bytes: f64| {
@@ -152,14 +149,6 @@ pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate,
 /// Launch of the copy that calls without graphs make, and its part of the memory bandwidth.
 const COPY_LAUNCH: f64 = 2e-6;
 const COPY_PART: f64 = 0.85;
-
-fn part(ratio: Ratio) -> f64 {
-    ratio.0 as f64 * 1e-6
-}
-
-fn seconds(span: Span) -> f64 {
-    span.0 as f64 * 1e-12
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,10 @@
 //! Model: `docs/models/kernels.md#attention`; the tiles are in `flash`.
 
 use crate::flash::{self, Around, Cached, Decode, Engine, Machine, Phase, Prefill, Prompt};
+use crate::values::{part, seconds};
 use crate::{Chip, Estimate, Format, Refused};
 use declared::section;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use units::Ratio;
 
 /// Largest group of query heads that TensorRT-LLM's kernel for shared keys takes.
@@ -30,7 +31,7 @@ section! {
     pub struct Scalar {
         /// Least query heads that share keys and that the other kernel packs.
         pub packed: u32, required "2";
-        /// Cycles that a block of threads takes besides its keys.
+        /// Cycles that a block of threads takes in addition to its keys.
         pub block: u32, required "2500";
         /// The same with a cache of FP8.
         pub block_fp8: u32, required "2500";
@@ -69,7 +70,7 @@ section! {
 }
 
 /// Library that the kernel is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// FlashAttention 2.
@@ -128,11 +129,7 @@ pub struct Shape {
 pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate, Refused> {
     check(shape)?;
     let library = library(own, shape.source)?;
-    let around = match shape.engine {
-        Engine::Sglang => own.sglang,
-        Engine::Trtllm => own.trtllm,
-        Engine::Vllm => own.vllm,
-    };
+    let around = shape.engine.of(own.sglang, own.trtllm, own.vllm);
     let cache = flash::cache_bytes(shape.cache)?;
     flash::cache_bytes(shape.format)?;
     let fp8_cache = cache < 2.0;
@@ -143,7 +140,7 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
             let parts = flash::prompt(chip, &own.machine, &library.prefill, &prompt)?;
             let together = flash::together(&own.machine, parts);
             (
-                flash::seconds(library.prefill.launch),
+                seconds(library.prefill.launch),
                 ["tiles", "longest tile", "memory"],
                 parts,
                 together,
@@ -155,7 +152,7 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
             let (own_decode, cached) = cached(own, library, shape, cache);
             let parts = flash::cached(chip, &own.machine, &own_decode, &cached)?;
             (
-                flash::seconds(own_decode.launch),
+                seconds(own_decode.launch),
                 ["blocks", "longest chain", "memory"],
                 parts,
                 flash::overlapped(parts),
@@ -166,7 +163,7 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
     };
     let factor = match shape.direction {
         Direction::Forward => 1.0,
-        Direction::Backward => flash::part(own.backward),
+        Direction::Backward => part(own.backward),
     };
     let launch = before + launch;
     let mut all = vec![("launch", launch)];
@@ -200,20 +197,14 @@ fn check(shape: &Shape) -> Result<(), Refused> {
 }
 
 fn library(own: &Parameters, source: Source) -> Result<&Library, Refused> {
-    let (library, word) = match source {
-        Source::Flash2 => (&own.flash2, "flash2"),
-        Source::Flash3 => (&own.flash3, "flash3"),
-        Source::Flashinfer => (&own.flashinfer, "flashinfer"),
-        Source::Tensorrt => (&own.tensorrt, "tensorrt"),
-        Source::Triton => (&own.triton, "triton"),
+    let library = match source {
+        Source::Flash2 => &own.flash2,
+        Source::Flash3 => &own.flash3,
+        Source::Flashinfer => &own.flashinfer,
+        Source::Tensorrt => &own.tensorrt,
+        Source::Triton => &own.triton,
     };
-    let lacking = || {
-        Refused::new(format!(
-            "no measured kernels of {word} on these GPUs: name another source, or set \
-             npu.kernels.attention.{word}"
-        ))
-    };
-    library.as_ref().ok_or_else(lacking)
+    flash::known(library, "attention", source)
 }
 
 /// Tokens before it that a token sees, as a number without an end where all are.

@@ -23,6 +23,11 @@ impl Refused {
         Refused(reason.into())
     }
 
+    /// The platform lacks the parameters `npu.kernels.<key>`.
+    pub(crate) fn lacking(key: &str) -> Refused {
+        Refused::new(format!("the platform has no parameters npu.kernels.{key}"))
+    }
+
     /// The reason.
     pub fn reason(&self) -> &str {
         &self.0

@@ -19,9 +19,10 @@
 //! what is padded from the code of the libraries.
 
 use crate::routing::{Routed, Routing};
+use crate::values::{part, seconds, word};
 use crate::{Chip, Estimate, Format as Sheet, Refused};
 use declared::section;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use units::{Ratio, Span};
 
 section! {
@@ -104,7 +105,7 @@ section! {
 }
 
 /// Number formats of weights and activations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// 16-bit floats.
@@ -159,7 +160,7 @@ impl Format {
 }
 
 /// Libraries of grouped products.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kernels {
     /// Triton's kernels.
@@ -301,12 +302,10 @@ impl Shape {
 /// Time of a layer of experts on one rank.
 pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate, Refused> {
     shape.checked()?;
-    let lacking = |what: String| Refused::new(format!("the platform has no parameters of {what}"));
-    let code = shape.kernels.of(&own);
-    let code = code.ok_or_else(|| lacking(format!("{:?} for experts", shape.kernels)))?;
-    let path = shape.format.of(&code);
-    let path = path
-        .ok_or_else(|| lacking(format!("{:?} for experts in {:?}", shape.kernels, shape.format)))?;
+    let library = format!("experts.{}", word(shape.kernels));
+    let code = shape.kernels.of(&own).ok_or_else(|| Refused::lacking(&library))?;
+    let lacking = || Refused::lacking(&format!("{library}.{}", word(shape.format)));
+    let path = shape.format.of(&code).ok_or_else(lacking)?;
     let cut = shape.kernels.cut();
     let mean = (shape.tokens * shape.top_k) as f64 / shape.experts as f64 * cut.over_mean;
     let mut tile = cut.rows.0;
@@ -378,14 +377,6 @@ fn rate(chip: &Chip, code: &Code, bytes: f64) -> f64 {
     let filled = bytes / (part(code.reach) * chip.l2_cache);
     let square = filled * filled;
     chip.memory * part(code.memory) * (1.0 + (part(code.cached) - 1.0) / (1.0 + square * square))
-}
-
-fn part(ratio: Ratio) -> f64 {
-    ratio.0 as f64 * 1e-6
-}
-
-fn seconds(span: Span) -> f64 {
-    span.0 as f64 * 1e-12
 }
 
 #[cfg(test)]

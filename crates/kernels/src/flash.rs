@@ -6,9 +6,10 @@
 //! Source: Dao, "FlashAttention-2" (2023); Shah et al., "FlashAttention-3" (2024); Dao et al.,
 //! "Flash-Decoding for long-context inference" (2023).
 
+use crate::values::{part, seconds, word};
 use crate::{Chip, Format, Refused};
 use declared::section;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use units::{Ratio, Span};
 
 /// Exponentials that a multiprocessor starts each cycle, on every GPU since Ampere: NVIDIA, "CUDA
@@ -66,7 +67,7 @@ section! {
         pub efficiency: Ratio, required "0.8";
         /// Loss of that part by heads above 128, for each 128 more.
         pub wide: Ratio, required "0.2";
-        /// Cycles that a tile takes besides its keys.
+        /// Cycles that a tile takes in addition to its keys.
         pub tile: u32, required "3000";
         /// Times that queries, keys, values and results go through memory.
         pub traffic: Ratio, required "1";
@@ -81,7 +82,7 @@ section! {
         pub launch: Span, required "8 us";
         /// Part of the peak rate that products of padded rows reach.
         pub efficiency: Ratio, required "0.3";
-        /// Cycles that a block of threads takes besides its keys.
+        /// Cycles that a block of threads takes in addition to its keys.
         pub block: u32, required "6000";
         /// The same with a cache of FP8, for which libraries have other kernels.
         pub block_fp8: u32, required "6000";
@@ -100,13 +101,13 @@ section! {
     /// Time that an engine adds to a call, with the kernels that it runs around it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Around {
-        /// Before prefill.
+        /// Time before prefill.
         pub prefill: Span, required "1 us";
-        /// Before decode.
+        /// Time before decode.
         pub decode: Span, required "1 us";
-        /// Before prefill with a cache of FP8, besides.
+        /// More time before prefill, with a cache of FP8.
         pub fp8_prefill: Span, required "2 us";
-        /// Before decode with a cache of FP8, besides.
+        /// More time before decode, with a cache of FP8.
         pub fp8_decode: Span, required "2 us";
     }
 }
@@ -144,14 +145,30 @@ impl Around {
     }
 }
 
-/// The part of a `Ratio`.
-pub(crate) fn part(ratio: Ratio) -> f64 {
-    ratio.0 as f64 * 1e-6
+impl Engine {
+    /// The one of the values that is the engine's.
+    pub(crate) fn of<T>(self, sglang: T, trtllm: T, vllm: T) -> T {
+        match self {
+            Engine::Sglang => sglang,
+            Engine::Trtllm => trtllm,
+            Engine::Vllm => vllm,
+        }
+    }
 }
 
-/// The seconds of a `Span`.
-pub(crate) fn seconds(span: Span) -> f64 {
-    span.0 as f64 * 1e-12
+/// The parameters of a library, or that kernels of it were not measured.
+pub(crate) fn known<'a, T>(
+    library: &'a Option<T>,
+    kind: &str,
+    source: impl Serialize,
+) -> Result<&'a T, Refused> {
+    library.as_ref().ok_or_else(|| {
+        let word = word(source);
+        Refused::new(format!(
+            "no measured kernels of {word} on these GPUs: name another source, or set \
+             npu.kernels.{kind}.{word}"
+        ))
+    })
 }
 
 /// Bytes of an element of a cache, which is of 16 or 8 bits.

@@ -17,6 +17,7 @@
 //! Source: NVIDIA, "Matrix Multiplication Background User's Guide" (tiles and waves), and the fit
 //! to measured kernels that docs/models/kernels.md describes.
 
+use crate::values::{part, seconds};
 use crate::{Chip, Estimate, Format, Refused};
 use declared::section;
 use serde::Deserialize;
@@ -203,15 +204,15 @@ pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate,
     };
     let bytes = m * k * width + n * k * weight + 2.0 * m * n;
     let used = bytes + (shape.copies - 1) as f64 * n * k * weight;
-    let kept = plain(own.cached);
+    let kept = part(own.cached);
     let outside = ((used / chip.l2_cache - kept) / kept).clamp(0.0, 1.0);
-    let memory = bytes * outside / (chip.memory * plain(own.memory));
-    let peak = chip.peak(shape.format)? * plain(code.rate);
+    let memory = bytes * outside / (chip.memory * part(own.memory));
+    let peak = chip.peak(shape.format)? * part(code.rate);
     let tiles = Tiles { m, n, k, width, weight, peak, chip: *chip, own, code };
     let (compute, product) = tiles.fastest(memory);
     let before = seconds(code.before)
-        + code.passes.map_or(0.0, plain) * m * k * 2.0 / (chip.memory * plain(own.convert))
-        + code.row.map_or(0.0, plain) * m / chip.clock;
+        + code.passes.map_or(0.0, part) * m * k * 2.0 / (chip.memory * part(own.convert))
+        + code.row.map_or(0.0, part) * m / chip.clock;
     let device = launch + before + product;
     let mut parts =
         vec![("launch", launch), ("before", before), ("compute", compute), ("memory", memory)];
@@ -274,15 +275,15 @@ impl Tiles {
         let (high, wide) = (rows.min(self.m), columns.min(self.n));
         let multiply = 2.0 * rows * columns * depth * multiprocessors / self.peak;
         let load =
-            (high * self.width + wide * self.weight) * depth / (plain(self.code.load) * clock);
-        let steps = depth * plain(self.code.step) / clock;
+            (high * self.width + wide * self.weight) * depth / (part(self.code.load) * clock);
+        let steps = depth * part(self.code.step) / clock;
         let store = high * wide * 2.0 / (self.store() * clock);
         waves * (norm(multiply, load).max(steps) + store)
     }
 
     /// Bytes that a multiprocessor stores in a clock.
     fn store(&self) -> f64 {
-        plain(self.code.store.unwrap_or(self.own.store))
+        part(self.code.store.unwrap_or(self.own.store))
     }
 
     /// Time that sums of parts add, seconds.
@@ -318,23 +319,13 @@ fn code(own: Parameters, shape: &Shape) -> Result<Code, Refused> {
         }
     };
     let found = engine.and_then(code);
-    found.ok_or_else(|| {
-        Refused::new(format!("the platform has no parameters npu.kernels.gemm.{name}.{word}"))
-    })
+    found.ok_or_else(|| Refused::lacking(&format!("gemm.{name}.{word}")))
 }
 
 /// The 4-norm: a maximum whose arguments disturb each other where they are alike.
 fn norm(a: f64, b: f64) -> f64 {
     let (a, b) = (a * a, b * b);
     (a * a + b * b).sqrt().sqrt()
-}
-
-fn seconds(span: Span) -> f64 {
-    span.0 as f64 * 1e-12
-}
-
-fn plain(ratio: Ratio) -> f64 {
-    ratio.0 as f64 * 1e-6
 }
 
 #[cfg(test)]

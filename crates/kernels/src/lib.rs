@@ -18,6 +18,7 @@ pub mod gemm;
 pub mod mla;
 mod routing;
 pub mod stream;
+mod values;
 
 pub use chip::{Chip, Rates, Sheet};
 pub use estimate::{Estimate, Refused};
@@ -112,6 +113,5 @@ fn fitted<T>(parameters: Option<&T>, kind: &str) -> Result<T, Refused>
 where
     T: Clone,
 {
-    let lacking = || Refused::new(format!("the platform has no parameters npu.kernels.{kind}"));
-    parameters.cloned().ok_or_else(lacking)
+    parameters.cloned().ok_or_else(|| Refused::lacking(kind))
 }

@@ -7,9 +7,10 @@
 //! Source: DeepSeek-AI, "DeepSeek-V2" (2024), section 2.1.
 
 use crate::flash::{self, Around, Cached, Decode, Engine, Machine, Phase, Prefill, Prompt};
+use crate::values::seconds;
 use crate::{Chip, Estimate, Format, Refused};
 use declared::section;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Elements of a latent.
 const LATENT: f64 = 512.0;
@@ -53,7 +54,7 @@ section! {
 }
 
 /// Library that the kernel is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// FlashAttention 3.
@@ -106,11 +107,7 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
         return Err(Refused::new("batch, length and heads must be at least 1"));
     }
     let library = library(own, shape.source)?;
-    let around = match shape.engine {
-        Engine::Sglang => own.sglang,
-        Engine::Trtllm => own.trtllm,
-        Engine::Vllm => own.vllm,
-    };
+    let around = shape.engine.of(own.sglang, own.trtllm, own.vllm);
     let cache = flash::cache_bytes(shape.cache)?;
     flash::cache_bytes(shape.format)?;
     let before = around.before(shape.phase, cache < 2.0);
@@ -119,7 +116,7 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
         Phase::Prefill => {
             let prompt = prompt(own, shape, cache);
             let parts = flash::prompt(chip, &own.machine, &library.prefill, &prompt)?;
-            let launch = flash::seconds(library.prefill.launch);
+            let launch = seconds(library.prefill.launch);
             let names = ["tiles", "longest tile", "memory"];
             let time = flash::together(&own.machine, parts);
             let scores = tokens * (tokens + 1.0) / 2.0;
@@ -138,7 +135,7 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
                 fp8_cache: cache < 2.0,
             };
             let parts = flash::cached(chip, &own.machine, &library.decode, &cached)?;
-            let launch = flash::seconds(library.decode.launch);
+            let launch = seconds(library.decode.launch);
             let names = ["blocks", "longest chain", "memory"];
             let bytes = batch * tokens * cached.row + cached.queries;
             (launch, names, parts, flash::overlapped(parts), tokens, cached.products, bytes)
@@ -156,19 +153,13 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
 }
 
 fn library(own: &Parameters, source: Source) -> Result<&Library, Refused> {
-    let (library, word) = match source {
-        Source::Flash3 => (&own.flash3, "flash3"),
-        Source::Flashmla => (&own.flashmla, "flashmla"),
-        Source::Tensorrt => (&own.tensorrt, "tensorrt"),
-        Source::Triton => (&own.triton, "triton"),
+    let library = match source {
+        Source::Flash3 => &own.flash3,
+        Source::Flashmla => &own.flashmla,
+        Source::Tensorrt => &own.tensorrt,
+        Source::Triton => &own.triton,
     };
-    let lacking = || {
-        Refused::new(format!(
-            "no measured kernels of {word} on these GPUs: name another source, or set \
-             npu.kernels.mla.{word}"
-        ))
-    };
-    library.as_ref().ok_or_else(lacking)
+    flash::known(library, "mla", source)
 }
 
 fn prompt(own: &Parameters, shape: &Shape, cache: f64) -> Prompt {

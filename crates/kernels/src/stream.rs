@@ -3,6 +3,7 @@
 //! Model: `time = launch + bytes / (memory bandwidth * efficiency)`.
 //! Source: McCalpin, "STREAM: Sustainable Memory Bandwidth in High Performance Computers".
 
+use crate::values::{part, seconds};
 use crate::{Chip, Estimate, Refused};
 use declared::section;
 use serde::Deserialize;
@@ -29,8 +30,8 @@ pub struct Shape {
 
 /// Time of a stream.
 pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate, Refused> {
-    let launch = own.launch.0 as f64 * 1e-12;
-    let memory = shape.bytes as f64 / (chip.memory * own.efficiency.0 as f64 * 1e-6);
+    let launch = seconds(own.launch);
+    let memory = shape.bytes as f64 / (chip.memory * part(own.efficiency));
     Ok(Estimate {
         seconds: launch + memory,
         operations: 0.0,
