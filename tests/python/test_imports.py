@@ -61,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
         "documents",
         "errors",
         "files",
+        "kernels",
         "machine",
         "nccl",
         "schema",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from importlib import resources
 from itertools import islice
 from pathlib import Path
@@ -10,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from armillary.kernels import Allreduce, Experts, seconds
-from armillary.platform import Platform
+from armillary.kernels import Allreduce, Experts
 from armillary_lab.measured import kernels as package
 from armillary_lab.measured.kernels.allreduce import ALLREDUCE
 from armillary_lab.measured.kernels.experts import EXPERTS
-from armillary_lab.measured.kernels.rows import SYSTEMS, Measured, Table, read
+from armillary_lab.measured.kernels.rows import Measured, Table, read
 from armillary_lab.measured.published.machines import Left
+from armillary_lab.predict.measured_kernels import Predicted, predict
 
 ROWS = 400
 
@@ -37,19 +36,9 @@ def test_shipped_parameters_reach_the_stated_errors(
 ) -> None:
     rows = drawn(table)
     assert len(rows) > 0.95 * ROWS
-    by: dict[str, list[Measured]] = {}
-    for row in rows:
-        by.setdefault(row.system, []).append(row)
-    logs = [
-        math.log(1e6 * time / row.us)
-        for system, mine in by.items()
-        for row, time in zip(
-            mine,
-            seconds([row.shape for row in mine], Platform.load(SYSTEMS[system].preset)),
-            strict=True,
-        )
-    ]
-    found = np.quantile(np.expm1(np.abs(logs)), [0.5, 0.9])
+    times = [each for each in predict(rows) if isinstance(each, Predicted)]
+    assert len(times) == len(rows)
+    found = np.quantile(np.expm1(np.abs([each.log for each in times])), [0.5, 0.9])
     assert found[0] < median and found[1] < ninth, found
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from armillary_lab import command
 from armillary_lab.measured.published import file, machines, steps
 from armillary_lab.measured.sweeps import repository, sweeps
 from armillary_lab.measured.training import Training, trainings
 from armillary_lab.predict import collectives, training_steps
-from armillary_lab.score import command
 from armillary_lab.score import published as scores
 from armillary_lab.score.__main__ import main
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..kernels import Time
+from ..uncertainty import Interval
 from ..units import GB, NS_PER_S
 from .page import Fact, Page, Section, Table
 from .quantity import bandwidth, rate, share, time
@@ -15,27 +17,23 @@ def page(
     title: str,
     words: str,
     platform: str,
-    seconds: float,
-    operations: float,
-    bytes: float,
-    parts: Mapping[str, float],
-    ends: tuple[float, float] | None,
-    origin: str,
+    found: Time,
+    interval: Interval | None,
     others: Sequence[tuple[str, str, float | None]],
     warnings: Sequence[str] = (),
 ) -> Page:
-    """The page of a kernel. `words` are its shape, `parts` the seconds of each part alone, `ends`
-    those of its 80 % interval, `origin` says where the interval comes from, and `others` are
-    preset, NPU and seconds of the same kernel elsewhere."""
+    """The page of a kernel that takes the time `found`. `words` are its shape, `others` preset, NPU
+    and seconds of the same kernel elsewhere."""
+    seconds = found.seconds
     facts = [Fact("Time", time(seconds * NS_PER_S), f"one kernel on {platform}", main=True)]
-    if ends is not None:
-        shown = f"{time(ends[0] * NS_PER_S, 3)} to {time(ends[1] * NS_PER_S, 3)}"
-        facts.append(Fact("80 % interval", shown, origin))
-    if operations:
-        facts.append(Fact("Rate", rate(operations / seconds), "floating-point operations"))
-    if bytes:
-        facts.append(Fact("Memory", bandwidth(bytes / seconds / GB), "read and written once"))
-    longest = max(parts, key=lambda name: parts[name])
+    if interval is not None:
+        shown = " to ".join(time(end * NS_PER_S, 3) for end in interval.of(seconds))
+        facts.append(Fact("80 % interval", shown, interval.origin))
+    if found.operations:
+        facts.append(Fact("Rate", rate(found.operations / seconds), "floating-point operations"))
+    if found.bytes:
+        facts.append(Fact("Memory", bandwidth(found.bytes / seconds / GB), "read and written once"))
+    longest = max(found.parts, key=lambda name: found.parts[name])
     return Page(
         title=title,
         lead=f"{words}. The kernel runs by itself on one NPU of {platform}.",
@@ -43,7 +41,7 @@ def page(
         facts=facts,
         warnings=warnings,
         sections=[
-            Section("Parts", [_parts(parts, seconds)]),
+            Section("Parts", [_parts(found.parts, seconds)]),
             Section("Other GPUs", [_others(others, seconds)]),
         ],
     )

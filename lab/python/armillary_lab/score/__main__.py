@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from armillary.errors import ArmillaryError, InputError
 from armillary.uncertainty import Coverage
 
+from .. import command
 from ..measured import layouts
 from ..measured.kernels.rows import read
 from ..measured.kernels.tables import TABLES
@@ -28,7 +29,6 @@ from ..predict.measured_kernels import Predicted
 from ..predict.peak_memory import MemoryPrediction
 from ..predict.training_steps import TimePrediction, predict
 from ..predict.vision import RatePrediction, predicted
-from . import command
 from . import kernels as single
 from . import published as scores
 from .coverage import WITHIN, said

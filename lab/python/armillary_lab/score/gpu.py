@@ -16,10 +16,10 @@ from typing import Any
 from armillary.errors import InputError
 from armillary.platform import Platform
 
+from .. import command
 from ..measured import gpu
 from ..measured.gpu import GpuFile
 from ..predict.gpu import Compared, LeftOut, predictions, preset
-from . import command
 from .kernels import KernelScore, lines, score
 
 Report = dict[str, Any]

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from armillary.errors import InputError
 from armillary.platform import Platform
 
+from .. import command
 from ..measured import layouts
 from ..predict.layouts import FRAMEWORK, PRESET, LayoutPrediction, predict
-from . import command
 
 GIB = 2**30
 

@@ -13,12 +13,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from armillary.kernels import KINDS
 from armillary.platform.presets import SYSTEMS as FOLDER
 from armillary.units import base
 
+from ... import command
 from ...measured.kernels.rows import Measured, shipped
 from ...measured.kernels.tables import TABLES
 from ...predict.measured_kernels import Predicted, predict
@@ -103,8 +105,6 @@ def _shapes(kind: str, drawn: dict[str, list[Measured]], fixed: Sequence[str]) -
 
 
 def _print(name: str, logs: Sequence[float]) -> None:
-    import numpy as np
-
     errors = 100 * np.expm1(np.abs(logs))
     middle, ninth = np.quantile(errors, [0.5, 0.9])
     sys.stdout.write(f"{name}: {len(logs)} rows, median {middle:.1f} %, 90 % {ninth:.1f} %\n")
@@ -159,4 +159,4 @@ def write(generation: str, kind: str, values: Values) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

@@ -1,4 +1,4 @@
-"""Exit codes of the commands of this room, also where they are stopped."""
+"""Exit codes of commands, also where they are stopped."""
 
 from __future__ import annotations
 
