@@ -17,6 +17,9 @@ from armillary.report.chart import Chart, zoomed
 from armillary.report.page import Fact, Page, Part, Section, Table
 from armillary.report.quantity import time
 
+pytestmark = pytest.mark.xdist_group("page interaction")
+"""Tests share visits, so they run on one worker, in the order of the file."""
+
 ROWS = 40
 END = 100.0
 
@@ -166,7 +169,9 @@ def test_charts_of_one_axis_zoom_together_without_a_mouse(shown: Shown) -> None:
 
 
 def test_a_dragged_range_is_zoomed_to(shown: Shown) -> None:
-    box = shown.locator("#one .live svg").bounding_box()
+    drawing = shown.locator("#one .live svg")
+    drawing.scroll_into_view_if_needed()
+    box = drawing.bounding_box()
     assert box is not None
     y = box["y"] + box["height"] / 2
     shown.mouse.move(box["x"] + box["width"] * 0.5, y)
