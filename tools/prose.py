@@ -23,7 +23,7 @@ _OTHER = ("#", "|", "<!--", "![", "<", "===", "---", "::: ")
 
 def documents() -> list[Path]:
     """Every document that is checked."""
-    folders = (ROOT / "docs", ROOT / "lab/results")
+    folders = (ROOT / "docs", ROOT / "lab/accuracy", ROOT / "lab/results")
     below = [path for folder in folders for path in sorted(folder.glob("**/*.md"))]
     return [*sorted(ROOT.glob("*.md")), *below]
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 
 HOUSE = ("README", "ARCHITECTURE", "DESIGN", "CONTRIBUTING", "CHANGELOG", "COMPARE")
-FOLDERS = ("docs", "examples", "lab/results", "tests/golden")
+FOLDERS = ("docs", "examples", "lab/accuracy", "lab/results", "tests/golden")
 DOCUMENTS = [path for name in HOUSE if (path := ROOT / f"{name}.md").is_file()]
 DOCUMENTS += [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("**/*.md"))]
 FENCED = re.compile(r"^```.*?^```", re.M | re.S)

@@ -59,7 +59,7 @@ from .linear_program import Slopes
 
 SCALES = (0.2, 0.1, 0.05)
 """Error that counts as one in each size band, up to 64 KiB, to 16 MiB and above: `B`. Sources that
-measured the same machine differ by 24, 17 and 7 % (docs/reference/accuracy.md), each by about half
+measured the same machine differ by 24, 17 and 7 % (lab/accuracy/collectives.md), each by about half
 of that from what they have in common."""
 BAND_WEIGHT = 3.0
 """Independent measurements that a size band of a sweep is worth."""

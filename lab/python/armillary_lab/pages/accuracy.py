@@ -1,9 +1,10 @@
-"""Writes docs/reference/accuracy.md anew: the tables, one study each, between the marks that bear
-their names, then the summary and the plot above them.
+"""Writes docs/reference/accuracy.md and its details in lab/accuracy anew: the tables, one study or
+table of intervals each, between the marks that bear their names, then the summary and the plot.
 
 `python -m armillary_lab.pages.accuracy` runs the studies (some ten minutes); with the names of
-marks, such as `v1`, only these. With `--summary` the tables stay, and only what is drawn from them
-is written. With `--check` nothing is written; it ends with 1 if a table or the summary differs."""
+marks, such as `v1` or `intervals-steps`, only these. With `--summary` the tables
+stay, and only what is drawn from them is written. With `--check` nothing is written; it ends with 1
+if a table or the summary differs."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ from armillary.uncertainty import write
 from ..clone import ROOT, demand
 from ..fit import steps_of_unseen_sources, steps_on_unseen_hardware
 from ..studies import StudyRow, study
+from . import intervals
 
-DOCS, RESIDUALS = ROOT / "docs", ROOT / "python/armillary/uncertainty/data"
-PAGE = DOCS / "reference/accuracy.md"
-PLOT = DOCS / "images/accuracy.svg"
+RESIDUALS = ROOT / "python/armillary/uncertainty/data"
+PAGE = ROOT / "docs/reference/accuracy.md"
+DETAILS = tuple(ROOT / f"lab/accuracy/{name}.md" for name in ("collectives", "steps", "memory"))
+PLOT = ROOT / "docs/images/accuracy.svg"
 MARKS = re.compile(r"(<!-- ([\w-]+) -->\n)(.*?)(<!-- \2 end -->)", re.DOTALL)
 GOALS = {"<": "below ", ">": "above ", "=": ""}
 SIZES = ("up to 64 KiB", "to 16 MiB", "16 MiB and above")
@@ -40,26 +43,32 @@ LEFT_OUT = "sources left out"
 def main() -> int:
     """Replaces the text between the marks. With `--intervals`, writes the residuals of steps first,
     which takes some more minutes."""
-    demand(PAGE)
+    for page in (PAGE, *DETAILS):
+        demand(page)
     if "--intervals" in sys.argv[1:]:
         write(steps_of_unseen_sources.intervals(), RESIDUALS / "steps.json")
         write(steps_on_unseen_hardware.intervals(), RESIDUALS / "hardware.json")
-    before = PAGE.read_text(encoding="utf-8")
-    text = before
+    before = {path: path.read_text(encoding="utf-8") for path in (PAGE, *DETAILS)}
+    after = dict(before)
     if "--summary" not in sys.argv[1:]:
-        text = MARKS.sub(lambda found: found[1] + _part(found) + found[4], text)
-    values = _values(text)
-    start, _, rest = text.partition("<!-- summary -->\n")
+        for path, text in before.items():
+            after[path] = MARKS.sub(lambda found: found[1] + _part(found) + found[4], text)
+    values = _values("".join(after[path] for path in DETAILS))
+    start, _, rest = after[PAGE].partition("<!-- summary -->\n")
     end = rest.partition("<!-- summary end -->")[2]
     lines = (textwrap.fill(line, 100, subsequent_indent="  ") for line in _summary(values))
     summary = "\n".join(lines)
-    page = f"{start}<!-- summary -->\n{summary}\n<!-- summary end -->{end}"
+    after[PAGE] = f"{start}<!-- summary -->\n{summary}\n<!-- summary end -->{end}"
     if "--check" in sys.argv[1:]:
-        different = difflib.unified_diff(before.splitlines(), page.splitlines(), lineterm="")
-        sys.stdout.writelines(f"{line}\n" for line in different)
-        return int(page != before)
+        for path, text in before.items():
+            different = difflib.unified_diff(
+                text.splitlines(), after[path].splitlines(), lineterm=""
+            )
+            sys.stdout.writelines(f"{line}\n" for line in different)
+        return int(after != before)
     PLOT.write_text(_chart(values).svg(), encoding="utf-8")
-    PAGE.write_text(page, encoding="utf-8")
+    for path, text in after.items():
+        path.write_text(text, encoding="utf-8")
     return 0
 
 
@@ -67,6 +76,9 @@ def _part(found: re.Match[str]) -> str:
     wanted = [each for each in sys.argv[1:] if not each.startswith("--")]
     if found[2] == "summary" or (wanted and found[2] not in wanted):
         return found[3]
+    name, _, kind = found[2].partition("-")
+    if name == "intervals":
+        return "\n".join([*intervals.table(kind), ""])
     lines = [_line(row) for row in study(found[2]).rows(MESSAGES)]
     head = ["| what | should be | is | details |", "| --- | --- | --- | --- |"]
     return "\n".join([*head, *lines, ""])

@@ -2,7 +2,7 @@
 
 `frameworks/nanotron.yml` says what its code does.
 
-Read off its runs, and explained by nothing we know of (docs/reference/accuracy.md):
+Read off its runs, and explained by nothing we know of (lab/accuracy/steps.md):
 
 - The host takes `MEMBER` for every member of a group in each collective, whatever its size, under
   which GPUs work on: as if all members compared notes first (PyTorch does with

@@ -3,7 +3,7 @@
 A GPU generation has one efficiency model (`systems/`), whoever measured. A source has the framework
 it says it used (`frameworks/`), with other options only where it says so (`SAID`), and the machine
 it says it used (`machine`). No run has settings of its own. What was fitted, and to which runs, is
-in docs/reference/accuracy.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`),
+in lab/accuracy/steps.md. Here: language models. Not here: DLRM and ResNet-50 (`vision.py`),
 and how far off predictions are (`score`)."""
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ STUDY = Study(
     "the GPUs that were used; "
     "network rates and forced algorithms are a sweep's own; presets were fitted to these sweeps. "
     "'Held out' are sizes, collectives, sweeps, sources and scales that a fit has not seen; these "
-    "fits began at round values, not at a preset's (docs/reference/accuracy.md). Sweeps over TCP "
+    "fits began at round values, not at a preset's (lab/accuracy/collectives.md). Sweeps over TCP "
     "by mistake, over PCIe and with SHARP in the network are left out: there is no model of them.",
     rows,
 )
