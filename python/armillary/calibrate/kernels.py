@@ -23,7 +23,7 @@ from ..units import PPM, PS_PER_US
 from .fit import FittedParameter
 from .kernel_tables import Kernel
 from .search import ParameterSearch, outliers
-from .single_operation import ALONE, alone, fitted, times
+from .single_operation import ALONE, fitted
 
 UNITS = {
     "V100": 80,
@@ -108,8 +108,8 @@ class Bench:
         settings = self.settings(values)
         key = repr(settings)
         if key not in self._known:
-            core = self.platform.changed({**settings, **ALONE})._core
-            self._known[key] = times(self._workloads, core)
+            core = self._npu.changed({**settings, **ALONE})._core
+            self._known[key] = [max(ps / PS_PER_US, 1e-6) for _, ps in core.times(self._program)]
         return self._known[key]
 
     @cached_property
@@ -155,18 +155,20 @@ class Bench:
         return {"npu.compute.fitted_on": f"{said}{_CALIBRATED}"}
 
     @cached_property
-    def _workloads(self) -> list[_core.Workload]:
-        return [_workload(kernel, self.platform.npus) for kernel in self.kernels]
+    def _npu(self) -> Platform:
+        """The platform without what these kernels do not use, since a search changes it often."""
+        return self.platform.changed({"npu.kernels": None, "library": None})
 
-
-def _workload(kernel: Kernel, npus: int) -> _core.Workload:
-    program = _core.Program()
-    if kernel.shape is not None:
-        batch, m, n, k, width = kernel.shape
-        program.gemm("kernel", [], m=m, n=n, k=k, batch=batch, width=width)
-    else:
-        program.compute("kernel", [], operations=0, bytes=kernel.bytes, kernel=kernel.kind)
-    return alone("kernel", program, npus)
+    @cached_property
+    def _program(self) -> _core.Program:
+        program = _core.Program()
+        for kernel in self.kernels:
+            if kernel.shape is not None:
+                batch, m, n, k, width = kernel.shape
+                program.gemm("kernel", [], m=m, n=n, k=k, batch=batch, width=width)
+            else:
+                program.compute("kernel", [], operations=0, bytes=kernel.bytes, kernel=kernel.kind)
+        return program
 
 
 def calibrate_kernels(

@@ -14,8 +14,10 @@ import pytest
 from conftest import ROOT, Armillary
 
 import armillary as arm
+from armillary import _core
 from armillary.calibrate import Kernel, calibrate_kernels, read_kernels
 from armillary.calibrate.kernels import STREAMS, Bench
+from armillary.calibrate.single_operation import ALONE, alone, times
 from armillary.errors import InputError
 
 PUBLISHED = ROOT / "tests/golden/gemm/kernels.csv"
@@ -333,9 +335,29 @@ def test_the_verb_takes_logs_and_tables_together(armillary: Armillary, tmp_path:
 
 
 def test_a_kernel_alone_takes_what_a_step_of_it_takes() -> None:
-    """The bench runs each kernel as the simulator would, without the host's launch."""
+    """The bench times each kernel as the simulator would, without the host's launch."""
     platform = arm.Platform.load(
-        "dgx-a100", {**BARE, "npu.compute.kernel_overhead": "3 us", "npu.launch": "100 us"}
+        "dgx-h100", {**FP8, "npu.compute.kernel_overhead": "3 us", "npu.launch": "100 us"}
     )
-    (time,) = Bench((Kernel("", "copy", None, 1_555_000_000, 1.0),), platform, None).times({})
-    assert time == pytest.approx(1003, abs=0.01)
+    kernels = [
+        *KERNELS,
+        Kernel("", "fp8", (2, 1024, 512, 256, 1), 0, 1.0),
+        Kernel("", "lookup", None, 2**26, 1.0, "embedding"),
+    ]
+    workloads = []
+    for kernel in kernels:
+        program = _core.Program()
+        if kernel.shape is None:
+            program.compute("kernel", [], operations=0, bytes=kernel.bytes, kernel=kernel.kind)
+        else:
+            batch, m, n, k, width = kernel.shape
+            program.gemm("kernel", [], m=m, n=n, k=k, batch=batch, width=width)
+        workloads.append(alone("kernel", program, platform.npus))
+    found = Bench(tuple(kernels), platform, 132).times({})
+    assert found == times(workloads, platform.changed(ALONE)._core)
+    (copied,) = Bench(
+        (Kernel("", "copy", None, 1_555_000_000, 1.0),),
+        arm.Platform.load("dgx-a100", {**BARE, "npu.compute.kernel_overhead": "3 us"}),
+        None,
+    ).times({})
+    assert copied == pytest.approx(1003, abs=0.01)
