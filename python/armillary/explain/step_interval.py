@@ -14,6 +14,11 @@ from ..step_parts import PARTS
 if TYPE_CHECKING:
     from ..uncertainty import Interval
 
+TUNED = (
+    "a tuned recipe, with as many tokens for each expert; a first run takes longer (--imbalance)"
+)
+"""Assumption about the steps of models with experts (docs/models/moe.md)."""
+
 
 def interval(report: Report) -> Interval | None:
     """The interval of a language model's step. `None` for other workloads: no fit left their steps
@@ -32,6 +37,7 @@ def interval(report: Report) -> Interval | None:
         str(summary.get("family")),
         report["ranks"],
         stated=bool(options.get("framework")),
+        uneven=_uneven(report),
     )
 
 
@@ -48,6 +54,7 @@ def data(report: Report) -> dict[str, Any] | None:
         "level": found.level,
         "origin": found.origin,
         "extrapolated": list(found.outside),
+        "assumed": [TUNED] if _experts(report) and not _uneven(report) else [],
         "dominant": most[0] if most else None,
     }
 
@@ -61,7 +68,19 @@ def sentence(report: Report) -> str | None:
     like = "like this one" if not _unseen(found) else "on hardware that no fit has seen"
     known = f"{100 * found.level:.0f} % of measured steps {like} would be within"
     beyond = f"; extrapolated: {', '.join(found.outside)}" if found.outside else ""
-    return f"{known} {time(low)} to {time(high)}{beyond}"
+    recipe = f"; assumed: {TUNED}" if _experts(report) and not _uneven(report) else ""
+    return f"{known} {time(low)} to {time(high)}{beyond}{recipe}"
+
+
+def _experts(report: Report) -> bool:
+    return (report["config"]["workload"].get("summary") or {}).get("family") == "moe"
+
+
+def _uneven(report: Report) -> bool:
+    """Whether the workload states that some experts get more tokens than others."""
+    model: Any = report["config"]["workload"].get("model") or {}
+    options = model.get("options") or {}
+    return _experts(report) and float(options.get("imbalance") or 1.0) > 1.0
 
 
 def _unseen(found: Interval) -> bool:

@@ -163,6 +163,7 @@ class _Platform(msgspec.Struct):
 class _Options(msgspec.Struct):
     precision: str = "bf16"
     framework: str | None = None
+    imbalance: float = 1.0
 
 
 class _Model(msgspec.Struct):
@@ -256,8 +257,9 @@ def _interval(read: _Report) -> dict[str, Value]:
     workload, npu = read.config.workload, read.config.platform.npu
     options = (workload.model and workload.model.options) or _Options()
     family = workload.summary.family if workload.summary else None
-    stated = bool(options.framework)
-    found = steps.interval(str(npu.name), options.precision, str(family), read.ranks, stated)
+    stated, uneven = bool(options.framework), options.imbalance > 1
+    gpu = str(npu.name)
+    found = steps.interval(gpu, options.precision, str(family), read.ranks, stated, uneven)
     low, high = (None, None) if found is None else found.of(read.step_time_ns)
     return {"step_low_ns": low, "step_high_ns": high}
 

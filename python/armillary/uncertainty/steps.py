@@ -20,15 +20,20 @@ FAMILIES = {"transformer": "dense", "moe": "experts"}
 _NODE, _MANY = 8, 512
 
 
-def labels(gpu: str, precision: str, family: str, gpus: int, stated: bool = True) -> dict[str, str]:
-    """Labels of a step on `gpus` GPUs; `stated`: the training framework is stated."""
+def labels(
+    gpu: str, precision: str, family: str, gpus: int, stated: bool = True, uneven: bool = False
+) -> dict[str, str]:
+    """Labels of a step on `gpus` GPUs; `stated`: the training framework is stated; `uneven`: some
+    experts get more tokens than others, which no measured step states."""
     size = "one node" if gpus <= _NODE else "to 512 GPUs" if gpus <= _MANY else "above 512 GPUs"
+    routing = {"routing": "uneven"} if uneven else {}
     return {
         "gpu": gpu.partition("-")[0],
         "format": "bf16" if precision == "fp16" else precision,
         "family": FAMILIES.get(family, family),
         "scale": size,
         "software": "a stated framework" if stated else "not stated",
+        **routing,
     }
 
 
@@ -38,12 +43,14 @@ def measured() -> frozenset[str]:
 
 
 @cache
-def interval(gpu: str, precision: str, family: str, gpus: int, stated: bool) -> Interval | None:
-    """Factors on the step of a model of `family` on `gpus` GPUs; `stated`: its training framework
-    is. `None` where no such steps were measured: no fit left those of other workloads out."""
+def interval(
+    gpu: str, precision: str, family: str, gpus: int, stated: bool, uneven: bool = False
+) -> Interval | None:
+    """Factors on the step of a model of `family` on `gpus` GPUs; `stated` and `uneven` as in
+    `labels`. `None` where no such steps were measured: no fit left those of other workloads out."""
     if family not in FAMILIES:
         return None
-    wanted = labels(gpu, precision, family, gpus, stated)
+    wanted = labels(gpu, precision, family, gpus, stated, uneven)
     known = wanted["gpu"] in measured()
     found = of("steps").interval(wanted) if known else _elsewhere(wanted)
     return found if math.isfinite(found.high) else None

@@ -56,6 +56,21 @@ def test_what_was_not_measured_is_named_and_widens_it(table: Intervals, result: 
     assert data["extrapolated"] == ["format nvfp4"]
 
 
+def test_a_model_with_experts_is_a_tuned_recipe_or_a_first_run(table: Intervals) -> None:
+    options: Any = {"ep": 8, "dp": 8, "framework": "megatron-lm"}
+    even, uneven = (
+        simulate("mixtral-8x7b", "dgx-h100", imbalance=imbalance, **options).report
+        for imbalance in (1.0, 1.5)
+    )
+    data, wide = step_interval.data(even), step_interval.data(uneven)
+    assert data is not None and wide is not None
+    assert data["assumed"] == [step_interval.TUNED]
+    assert str(step_interval.sentence(even)).endswith(f"; assumed: {step_interval.TUNED}")
+    assert wide["assumed"] == []
+    assert wide["extrapolated"] == [*data["extrapolated"], "routing uneven"]
+    assert wide["high_ns"] / wide["low_ns"] > data["high_ns"] / data["low_ns"]
+
+
 def test_differences_within_it(table: Intervals, result: Result) -> None:
     report: Any = result.report
     near, far = ({**report, "step_time_ns": report["step_time_ns"] * by} for by in (1.1, 2.0))
