@@ -14,7 +14,7 @@ from ..step_parts import PARTS
 if TYPE_CHECKING:
     from ..uncertainty import Interval
 
-TUNED = (
+TUNED = "a tuned recipe that spreads tokens evenly; a first run takes longer (--imbalance)"
     "a tuned recipe, with as many tokens for each expert; a first run takes longer (--imbalance)"
 )
 """Assumption about the steps of models with experts (docs/models/moe.md)."""
