@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ..uncertainty import Interval
 
 TUNED = "a tuned recipe that spreads tokens evenly; a first run takes longer (--imbalance)"
-    "a tuned recipe, with as many tokens for each expert; a first run takes longer (--imbalance)"
-)
 """Assumption about the steps of models with experts (docs/models/moe.md)."""
 
 
