@@ -20,11 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 _SINGLE = 1024
 _GROWTH = 1.02
 _HALVINGS = 100
+_CLOSE = 1e-9
+"""Share of a capacity from which on a sum is exact."""
+_KNOWN, _MANY = 64, 4096
+"""Tables whose ranges are kept (some 100 KB each), and those whose number of rows is."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,33 @@ class Popularity:
     rows: int
     exponent: float
 
-    @cached_property
+    @property
     def ranges(self) -> tuple[tuple[int, float], ...]:
         """Numbers of rows, and the probability of each of them."""
-        found, begin = [], 1
-        while begin <= self.rows:
-            end = begin + 1 if begin < _SINGLE else math.ceil(begin * _GROWTH)
-            end = min(end, self.rows + 1)
-            middle = math.sqrt(begin * (end - 1))
-            found.append((end - begin, middle**-self.exponent))
-            begin = end
-        total = math.fsum(count * weight for count, weight in found)
-        return tuple((count, weight / total) for count, weight in found)
+        return _ranges(self.rows, self.exponent)
 
     def seen(self, lookups: float) -> float:
         """Different rows among this number of lookups, on average."""
-        return math.fsum(
-            count * -math.expm1(lookups * _log_rest(each)) for count, each in self.ranges
-        )
+        return _seen(self, lookups)
+
+
+@lru_cache(_KNOWN)
+def _ranges(rows: int, exponent: float) -> tuple[tuple[int, float], ...]:
+    found, begin = [], 1
+    while begin <= rows:
+        end = begin + 1 if begin < _SINGLE else math.ceil(begin * _GROWTH)
+        end = min(end, rows + 1)
+        middle = math.sqrt(begin * (end - 1))
+        found.append((end - begin, middle**-exponent))
+        begin = end
+    total = math.fsum(count * weight for count, weight in found)
+    return tuple((count, weight / total) for count, weight in found)
+
+
+@lru_cache(_MANY)
+def _seen(popularity: Popularity, lookups: float) -> float:
+    ranges = popularity.ranges
+    return math.fsum(count * -math.expm1(lookups * _log_rest(each)) for count, each in ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +97,27 @@ def fetched(tables: Sequence[Demand], capacity: float) -> list[float]:
 
 def _age(tables: Sequence[Demand], capacity: float) -> float:
     """Steps for which a row stays in the cache without being looked up."""
-    parts = [(table.share * table.size, _rates(table)) for table in tables]
+    import numpy as np  # not with every model
 
-    def held(steps: float) -> float:
-        return math.fsum(
-            size * count * -math.expm1(rate * steps)
-            for size, rates in parts
-            for count, rate in rates
-        )
+    rows = [
+        (table.share * table.size * count, rate)
+        for table in tables
+        for count, rate in _rates(table)
+    ]
+    sizes, rates = np.array(rows).T
+
+    def has_room(steps: float) -> bool:
+        held = -float(sizes @ np.expm1(rates * steps))
+        if abs(held - capacity) < _CLOSE * capacity:
+            held = math.fsum(size * -math.expm1(rate * steps) for size, rate in rows)
+        return held < capacity
 
     least, most = 0.0, 1.0
-    while held(most) < capacity and most < 1e18:
+    while has_room(most) and most < 1e18:
         least, most = most, 2 * most
     for _ in range(_HALVINGS):
         middle = (least + most) / 2
-        least, most = (middle, most) if held(middle) < capacity else (least, middle)
+        least, most = (middle, most) if has_room(middle) else (least, middle)
         if most - least <= 1e-9 * most:
             break
     return (least + most) / 2

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,8 @@ class Menu:
     memory: Floats
     """Mean bytes on a rank."""
     room: int
-    _prices: dict[float, float] = field(default_factory=dict, compare=False, repr=False)
-    """Prices that are known."""
+    _prices: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+    """Prices that are known, by the number of costs that shards may have (`_below`)."""
 
     @classmethod
     def of(cls, ways: Sequence[Sequence[Way]], ranks: int, ranks_per_node: int, room: int) -> Menu:
@@ -97,9 +98,20 @@ class Menu:
     def price(self, most: float) -> float:
         """The price at which the picked ways take the room on average, which makes the right side
         largest; 0 where all fit anyway. Infinite where no price is enough."""
-        if most not in self._prices:
-            self._prices[most] = self._found_price(most)
-        return self._prices[most]
+        below = self._below(most)
+        if below not in self._prices:
+            self._prices[below] = self._found_price(most)
+        return self._prices[below]
+
+    @cached_property
+    def _costs(self) -> Floats:
+        """Costs of the costliest shards, ascending."""
+        return np.unique(self.largest)
+
+    def _below(self, most: float) -> int:
+        """How many of these costs are up to `most`. Limits with the same number allow the same
+        ways."""
+        return int(np.searchsorted(self._costs, most, "right"))
 
     def _found_price(self, most: float) -> float:
         cost = self._paid(most, 0.0)
@@ -110,7 +122,7 @@ class Menu:
         def takes(price: float) -> bool:
             """Whether the picked ways take more than the room on average."""
             paid = cost + price * self.memory if price else cost
-            return bool(self.memory[tables, np.argmin(paid, axis=1)].sum() > self.room)
+            return bool(self.memory[tables, paid.argmin(axis=1)].sum() > self.room)
 
         if not takes(0.0):
             return 0.0

@@ -13,8 +13,8 @@ first two."""
 
 from __future__ import annotations
 
+import functools
 import heapq
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,8 +153,9 @@ def differencing(shards: Shards) -> Whole | None:
     right: list[int] = []
 
     def join(one: Whole, other: Whole) -> Whole:
-        both = np.flatnonzero((one >= 0) & (other >= 0))
-        joined = np.where(one >= 0, one, other)
+        mine = one >= 0
+        (both,) = (mine & (other >= 0)).nonzero()
+        joined = np.where(mine, one, other)
         joined[both] = count + len(left) + np.arange(len(both))
         left.extend(one[both].tolist())
         right.extend(other[both].tolist())
@@ -164,11 +165,13 @@ def differencing(shards: Shards) -> Whole | None:
     heap = [(-cost, shard, None, None) for shard, cost in enumerate(shards.costs.tolist())]
     heapq.heapify(heap)
 
+    nowhere = np.full(ranks, -1)
+
     def opened(entry: tuple[float, int, Floats | None, Whole | None]) -> tuple[Floats, Whole]:
         spread, shard, sums, groups = entry
         if sums is not None and groups is not None:
             return sums, groups
-        sums, groups = np.zeros(ranks), np.full(ranks, -1)
+        sums, groups = np.zeros(ranks), nowhere.copy()
         sums[0], groups[0] = -spread, shard
         return sums, groups
 
@@ -176,7 +179,7 @@ def differencing(shards: Shards) -> Whole | None:
     while len(heap) > 1:
         (one, ones), (other, others) = opened(heapq.heappop(heap)), opened(heapq.heappop(heap))
         sums, groups = one + other[::-1], join(ones, others[::-1])
-        order = np.argsort(-sums, kind="stable")
+        order = (-sums).argsort(kind="stable")
         sums, groups = sums[order], groups[order]
         sums = sums - sums[-1]
         heapq.heappush(heap, (-float(sums[0]), number, sums, groups))
@@ -256,24 +259,23 @@ def _pairs(
     """One or two shards of the busiest rank, and none, one or two of another one."""
     costs, memory = shards.costs, shards.memory
 
-    def sets(of: Whole) -> tuple[list[list[int]], Floats, Whole]:
-        singles = of.tolist()
-        found = [[one] for one in singles]
-        found += [[one, two] for one, two in itertools.combinations(singles, 2)]
+    def sets(of: Whole) -> tuple[Floats, Whole]:
+        """Costs and bytes of each one, then of each two."""
+        one, two = of[_two(len(of))]
         return (
-            found,
-            np.array([costs[each].sum() for each in found]),
-            np.array([memory[each].sum() for each in found], np.int64),
+            np.concatenate([costs[of], costs[one] + costs[two]]),
+            np.concatenate([memory[of], memory[one] + memory[two]]),
         )
 
-    leaving, gives, bytes_given = sets(mine)
+    gives, bytes_given = sets(mine)
     best = loads[busiest] * (1 - 1e-12)
     found: _Exchange | None = None
     for rank in range(shards.ranks):
         if rank == busiest:
             continue
-        coming, takes, bytes_taken = sets(np.flatnonzero(at == rank))
-        coming, takes = [[], *coming], np.concatenate([[0.0], takes])
+        theirs = np.flatnonzero(at == rank)
+        takes, bytes_taken = sets(theirs)
+        takes = np.concatenate([[0.0], takes])
         moved = bytes_given[:, None] - np.concatenate([[0], bytes_taken])[None, :]
         fits = (held[busiest] - moved <= shards.room) & (held[rank] + moved <= shards.room)
         given = gives[:, None] - takes[None, :]
@@ -281,7 +283,23 @@ def _pairs(
         after = np.where(fits, after, np.inf)
         place = np.unravel_index(int(np.argmin(after)), after.shape)
         if after[place] < best:
-            best, found = after[place], (leaving[place[0]], coming[place[1]], rank)
+            best = after[place]
+            coming = _set(theirs, int(place[1]) - 1) if place[1] else []
+            found = _set(mine, int(place[0])), coming, rank
+    return found
+
+
+@functools.cache
+def _two(count: int) -> Whole:
+    """The first of each two of `count`, and the second."""
+    return np.array(np.triu_indices(count, 1))
+
+
+def _set(of: Whole, number: int) -> list[int]:
+    """One of them, or two, in the order of `_pairs`."""
+    if number < len(of):
+        return [int(of[number])]
+    found: list[int] = of[_two(len(of))[:, number - len(of)]].tolist()
     return found
 
 

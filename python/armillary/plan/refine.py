@@ -33,8 +33,9 @@ def refined(
         best: tuple[float, int, Way, tuple[int, ...]] | None = None
         before = state.score(state.loads)
         for table in state.tables_of(busiest):
+            without = state.without(table)
             for way in menu.ways[table]:
-                found = state.tried(table, way)
+                found = state.tried(way, *without)
                 limit = before * (1 - 1e-9) if best is None else best[0]
                 if found is not None and found[0] < limit:
                     best = (found[0], table, way, found[1])
@@ -62,7 +63,7 @@ def kicked(
             if state.held[place] + state.ways[table].memory[0] <= room:
                 state.change(table, state.ways[table], (place,))
             continue
-        found = state.tried(table, way)
+        found = state.tried(way, *state.without(table))
         if found is not None:
             state.change(table, way, found[1])
     return Placed(tuple(state.ways), tuple(state.places), state.loads, state.held)
@@ -127,17 +128,20 @@ class _State:
             for place, cost, memory in zip(places, way.costs, way.memory, strict=True):
                 yield slice(place, place + 1), cost, memory
 
-    def _without(self, table: int) -> tuple[Floats, Whole]:
+    def without(self, table: int) -> tuple[Floats, Whole]:
+        """Loads and bytes of the ranks without a table."""
         loads, held = self.loads.copy(), self.held.copy()
         for part, cost, memory in self._parts(self.ways[table], self.places[table]):
             loads[part] -= cost
             held[part] -= memory
         return loads, held
 
-    def tried(self, table: int, way: Way) -> tuple[float, tuple[int, ...]] | None:
-        """The score with a table sharded another way, and where its shards go; `None` without
-        room."""
-        loads, held = self._without(table)
+    def tried(
+        self, way: Way, before: Floats, bytes_: Whole
+    ) -> tuple[float, tuple[int, ...]] | None:
+        """The score with a table sharded this way on ranks that have loads and bytes `before`, and
+        where its shards go; `None` without room."""
+        loads, held = before.copy(), bytes_.copy()
         places: list[int] = []
         if way.place == "all":
             loads += way.costs[0]
@@ -152,7 +156,7 @@ class _State:
             held[part] += way.memory[0]
         else:
             for cost, memory in zip(way.costs, way.memory, strict=True):
-                place = int(np.argmin(np.where(held + memory > self.room, np.inf, loads)))
+                place = int(np.where(held + memory > self.room, np.inf, loads).argmin())
                 places.append(place)
                 loads[place] += cost
                 held[place] += memory
@@ -162,7 +166,7 @@ class _State:
 
     def change(self, table: int, way: Way, places: tuple[int, ...]) -> None:
         """Shards a table another way."""
-        self.loads, self.held = self._without(table)
+        self.loads, self.held = self.without(table)
         for part, cost, memory in self._parts(way, places):
             self.loads[part] += cost
             self.held[part] += memory
