@@ -12,13 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from command_copies import Copies
 from embedding_reference import KERNELS_ON, Case, Reference, to_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranks import ranks
 from test_embedding import close, made, taken
-from test_shards import Spec, check, mixed
 
 from armillary.errors import InputError, Problem
 from armillary.model import load_model
@@ -386,36 +383,3 @@ def test_a_slower_tier_that_fails_while_the_next_batch_comes() -> None:
     for use in (collection.settle, lambda: collection(cached_batch(0))):
         with pytest.raises(InputError, match="no space left"):
             use()
-
-
-def of_schemes(optimizer: str, *schemes: str) -> Spec:
-    """Tables on two ranks' GPUs, sharded by these schemes, and the features that look into them."""
-    spec = mixed(optimizer, 2)
-    tables = [each for each in spec["tables"] if each["scheme"] in schemes]
-    names = [each["name"] for each in tables]
-    features = [each for each in spec["features"] if each[1] in names]
-    return {**spec, "tables": tables, "features": features, "gpu": True, "samples": 8}
-
-
-def test_tables_on_the_gpus_of_ranks_are_those_of_one_process(trainings: Copies) -> None:
-    """Arrays are exchanged by PyTorch, as they are between GPUs: by NCCL, where there is one."""
-    weighted = of_schemes("clipped_adagrad", "table", "column", "row", "table_row", "data")
-    summed = [[*each[:2], "sum"] for each in weighted["features"]]
-    weighted |= {"features": summed, "weighted": True, "gradients": True}
-    by_columns = of_schemes("clipped_lamb", "table", "column")
-    unpooled = of_schemes("adam", "table", "column", "row", "data")
-    for table in unpooled["tables"]:
-        table["columns"] = 16
-    unpooled["features"] = [[*each[:2], "none"] for each in unpooled["features"]]
-    cached = of_schemes("row_wise_adagrad", "table", "column", "row", "data")
-    cached["cache"] = 20_000
-    for table in cached["tables"]:
-        table["tier"] = "host"
-    with ranks(trainings, 2) as group:
-        for spec in (weighted, by_columns, unpooled, cached):
-            check(group.run("sockets", size=2, spec=spec, steps=2), spec)
-        cached["tables"][0]["tier"] = "device"
-        cached["tables"][0]["ranks"] = cached["tables"][1]["ranks"][:1]
-        for kind, said in group.run("compare", size=2, spec=cached, steps=1):
-            assert kind == "InputError"
-            assert "one tier for all tables of a rank" in said

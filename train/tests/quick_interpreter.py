@@ -6,22 +6,30 @@ language are replaced once."""
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from triton.language import core
+from triton.language import core, semantic
 from triton.runtime import interpreter
 
 _patched: set[str] = set()
+_patch = interpreter._patch_lang
+
+
+def _patch_once(function: Any) -> Any:  # noqa: ANN401
+    """Replaces the functions of the language that a kernel sees. They stay replaced."""
+    if function.__module__ not in _patched:
+        _patched.add(function.__module__)
+        _patch(function)
+    return SimpleNamespace(restore=lambda: None)
 
 
 def _call(function: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
     """Calls what a kernel calls. Triton would replace all functions of its language again for each
     call: the start of a kernel has done so, and those that only functions of Triton's own modules
     see stay replaced."""
-    if function.fn.__module__ not in _patched:
-        _patched.add(function.fn.__module__)
-        interpreter._patch_lang(function.fn)
+    _patch_once(function.fn)
     return function.rewrite()(*given, **named)
 
 
@@ -86,9 +94,51 @@ def _of_numpy_kept(type: Any) -> Any:  # noqa: ANN401
     return found
 
 
+_broadcast = semantic.TritonSemantic.broadcast_impl_value
+
+
+def _broadcast_if_needed(language: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
+    """Two tensors as tensors of one shape."""
+    if one.shape is other.shape:
+        return one, other
+    return _broadcast(language, one, other)
+
+
+_SIMPLE = {"int1", "int32", "int64", "fp32"}
+"""Types whose operations, also divisions, are computed in the type itself."""
+
+_check = semantic.TritonSemantic.binary_op_type_checking_impl
+
+
+def _check_if_needed(language: Any, one: Any, other: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+    """Two operands as tensors of one type and shape."""
+    if isinstance(one, core.tensor) and isinstance(other, core.tensor):
+        name = one.dtype.name
+        if name == other.dtype.name and name in _SIMPLE:
+            return _broadcast_if_needed(language, one, other)
+    return _check(language, one, other, *given, **named)
+
+
+_constants: dict[tuple[Any, str], Any] = {}
+_constant = semantic.TritonSemantic.scalar_constant
+
+
+def _constant_kept(language: Any, value: Any, dtype: Any) -> Any:  # noqa: ANN401
+    """A number as a tensor."""
+    found = _constants.get((value, dtype.name))
+    if found is None:
+        found = _constants[value, dtype.name] = _constant(language, value, dtype)
+    return found
+
+
 def use() -> None:
     """Makes kernels of this process run so."""
     interpreter.InterpretedFunction.__call__ = _call
+    interpreter._patch_lang = _patch_once
+    interpreter.TensorHandle.__post_init__ = lambda handle: None
+    semantic.TritonSemantic.broadcast_impl_value = _broadcast_if_needed
+    semantic.TritonSemantic.binary_op_type_checking_impl = _check_if_needed
+    semantic.TritonSemantic.scalar_constant = _constant_kept
     interpreter._get_np_dtype = _of_numpy_kept
     core.block_type.with_element_ty = _with_element_kept
     core.block_type.to_ir = _to_ir_kept

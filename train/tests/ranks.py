@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,10 @@ PATIENCE = 100.0
 class Ranks:
     """Processes with a group each of 1, 2 and all: copies of one that has loaded PyTorch."""
 
-    def __init__(self, trainings: Copies, size: int, folder: Path) -> None:
-        self.ranks = [Asked(trainings, rank, size, folder) for rank in range(size)]
+    def __init__(
+        self, trainings: Copies, size: int, folder: Path, environment: Mapping[str, str]
+    ) -> None:
+        self.ranks = [Asked(trainings, rank, size, folder, environment) for rank in range(size)]
 
     def run(
         self, case: str, size: int, *, lost: int | None = None, **arguments: object
@@ -58,14 +60,21 @@ class Ranks:
 class Asked:
     """One of the processes, and the pipes to and from it."""
 
-    def __init__(self, trainings: Copies, rank: int, size: int, folder: Path) -> None:
+    def __init__(
+        self,
+        trainings: Copies,
+        rank: int,
+        size: int,
+        folder: Path,
+        environment: Mapping[str, str],
+    ) -> None:
         given, self._questions = os.pipe()
         self._answers, output = os.pipe()
         store = str(folder / "store")
         program = f"import sys; sys.path[:0] = {sys.path!r}; import sharded_cases; "
         program += f"sharded_cases.main({rank}, {size}, {store!r})"
         self.command = trainings.start(
-            ["-c", program], folder, os.environ, output=output, given=given
+            ["-c", program], folder, environment, output=output, given=given
         )
         os.close(given)
         os.close(output)
@@ -92,10 +101,12 @@ class Asked:
 
 
 @contextlib.contextmanager
-def ranks(trainings: Copies, size: int) -> Iterator[Ranks]:
+def ranks(
+    trainings: Copies, size: int, environment: Mapping[str, str] = os.environ
+) -> Iterator[Ranks]:
     """`size` processes, which end with the block."""
     with tempfile.TemporaryDirectory() as folder:
-        found = Ranks(trainings, size, Path(folder))
+        found = Ranks(trainings, size, Path(folder), environment)
         try:
             yield found
         finally:

@@ -57,6 +57,9 @@ CASES = 1 if KERNELS else 8
 SHARE = 20 if KERNELS else 1
 """What numbers of examples are divided by: the interpreter of kernels is slow."""
 
+ROWS = 10 if KERNELS else 40
+"""Rows of tables that are compared with other optimizers."""
+
 PRECISION = {"float32": 2e-6, "float16": 2**-10, "bfloat16": 2**-7}
 """Largest relative error of one step, next to that of the type."""
 
@@ -305,7 +308,7 @@ def test_optimizers_equal_those_of_torch(
 ) -> None:
     """Every row is in every batch, because torch's dense optimizers change all rows. SparseAdam
     changes those of the batch, and its batches have half of the rows; its `eps` is another one."""
-    sparse, rows = name == "SparseAdam", 40
+    sparse, rows = name == "SparseAdam", ROWS
     random = np.random.default_rng(1)
     case = Case([Table("t", rows, 24)], [Feature("f", "t")], None, torch.empty(0), optimizer)  # type: ignore[arg-type]
     collection = case.collection()
@@ -316,11 +319,11 @@ def test_optimizers_equal_those_of_torch(
         indices = random.permutation(np.tile(np.arange(rows), 3))
         if sparse:
             indices = np.where(indices < rows // 2, indices, 0)
-        batch = SparseBatch(torch.full((1, 12), 10), torch.from_numpy(indices))
-        grad = torch.from_numpy(random.standard_normal((12, 24))).float()
+        batch = SparseBatch(torch.full((1, rows * 3 // 10), 10), torch.from_numpy(indices))
+        grad = torch.from_numpy(random.standard_normal((rows * 3 // 10, 24))).float()
         collection(batch).backward(grad)
         torch_optimizer.zero_grad()
-        theirs(batch.indices, torch.arange(0, 120, 10)).backward(grad)
+        theirs(batch.indices, torch.arange(0, rows * 3, 10)).backward(grad)
         torch_optimizer.step()
     close(collection.weight("t"), theirs.weight.detach(), 2e-6)
 
@@ -334,7 +337,7 @@ def stepped(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Tables that were zeros, after three steps of gradients of about `scale`, each row looked up
     once; and those of an optimizer of torch."""
-    rows, sparse = 40, theirs is torch.optim.SparseAdam
+    rows, sparse = ROWS, theirs is torch.optim.SparseAdam
     case = Case([Table("t", rows, 24)], [Feature("f", "t")], None, torch.empty(0), optimizer)  # type: ignore[arg-type]
     collection = case.collection()
     collection.weight("t").zero_()
@@ -382,7 +385,7 @@ def test_adam_is_not_sparse_adam_where_eps_matters() -> None:
 )
 def test_small_gradients_against_numpy(optimizer: Optimizer, scale: float) -> None:
     """With 64 bits, by the formulas of the papers."""
-    rows = 40
+    rows = ROWS
     batch = SparseBatch(torch.ones(1, rows).int(), torch.arange(rows))
     case = Case([Table("t", rows, 24)], [Feature("f", "t")], batch, torch.empty(0), optimizer)
     collection, random = case.collection(), torch.Generator().manual_seed(6)

@@ -1,10 +1,9 @@
-"""Tables on a GPU. Triton's interpreter stands in for the GPU, in a process of its own."""
+"""Tables on a GPU. Triton's interpreter stands in for the GPU, in processes of their own."""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,7 +15,10 @@ pytest.importorskip("torch")
 pytest.importorskip("triton", reason="Triton comes with PyTorch on Linux only")
 
 import torch
+from command_copies import Copies
 from conftest import Armillary
+from ranks import ranks
+from test_shards import Spec, check, mixed
 
 from armillary.errors import InputError
 from armillary_train.tables.gpu import GpuEmbeddingCollection
@@ -34,23 +36,62 @@ LEAST = {"test_embedding.py": 12, "test_embedding_module.py": 30, "gpu_cases.py"
 """Tests that pass in each file, at least."""
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
-def test_kernels(device: str) -> None:
-    """The tests of the engine on processors, and those that compare the two. On a processor, the
-    kernels are in Triton's interpreter."""
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
+
+
+def on(device: str) -> dict[str, str]:
+    """The environment of a process that runs the kernels there. On a processor, they are in
+    Triton's interpreter."""
     interpreter = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    files = [str(HERE / name) for name in LEAST]
-    found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *files],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "KERNELS_ON": device, **(interpreter if device == "cpu" else {})},
-        timeout=1800,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout[-3000:] + found.stderr[-1000:]
-    passed = Counter(re.findall(r"(\w+\.py)::.* PASSED", found.stdout))
+    return {**os.environ, "KERNELS_ON": device, **(interpreter if device == "cpu" else {})}
+
+
+@DEVICES
+def test_kernels(device: str, trainings: Copies) -> None:
+    """The tests of the engine on processors, and those that compare the two."""
+    given = ["-v", "-p", "no:cacheprovider", *(str(HERE / name) for name in LEAST)]
+    program = f"import pytest, sys; sys.path[:0] = {sys.path!r}; sys.exit(pytest.main({given!r}))"
+    running = trainings.start(["-c", program], HERE, on(device))
+    printed, said = running.communicate(1800)
+    assert running.returncode == 0, printed[-3000:] + said[-1000:]
+    passed = Counter(re.findall(r"(\w+\.py)::.* PASSED", printed))
     assert all(passed[name] >= least for name, least in LEAST.items()), passed
+
+
+def of_schemes(optimizer: str, *schemes: str) -> Spec:
+    """Tables on two ranks' GPUs, sharded by these schemes, and the features that look into them."""
+    spec = mixed(optimizer, 2)
+    tables = [each for each in spec["tables"] if each["scheme"] in schemes]
+    names = [each["name"] for each in tables]
+    features = [each for each in spec["features"] if each[1] in names]
+    return {**spec, "tables": tables, "features": features, "gpu": True, "samples": 8}
+
+
+@DEVICES
+def test_tables_on_the_gpus_of_ranks_are_those_of_one_process(
+    device: str, trainings: Copies
+) -> None:
+    """Arrays are exchanged by PyTorch, as they are between GPUs: by NCCL, where there is one."""
+    weighted = of_schemes("clipped_adagrad", "table", "column", "row", "table_row", "data")
+    summed = [[*each[:2], "sum"] for each in weighted["features"]]
+    weighted |= {"features": summed, "weighted": True, "gradients": True}
+    by_columns = of_schemes("clipped_lamb", "table", "column")
+    unpooled = of_schemes("adam", "table", "column", "row", "data")
+    for table in unpooled["tables"]:
+        table["columns"] = 16
+    unpooled["features"] = [[*each[:2], "none"] for each in unpooled["features"]]
+    cached = of_schemes("row_wise_adagrad", "table", "column", "row", "data")
+    cached["cache"] = 20_000
+    for table in cached["tables"]:
+        table["tier"] = "host"
+    with ranks(trainings, 2, on(device)) as group:
+        for spec in (weighted, by_columns, unpooled, cached):
+            check(group.run("sockets", size=2, spec=spec, steps=2), spec)
+        cached["tables"][0]["tier"] = "device"
+        cached["tables"][0]["ranks"] = cached["tables"][1]["ranks"][:1]
+        for kind, said in group.run("compare", size=2, spec=cached, steps=1):
+            assert kind == "InputError"
+            assert "one tier for all tables of a rank" in said
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
