@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
         "sizes",
         "units",
     },
-    "kernels": {"errors", "platform"},
+    "kernels": {"declared", "documents", "errors", "files", "platform", "uncertainty", "units"},
     "capture": {"documents", "errors", "files", "model", "units"},
     "calibrate": {"_core", "_late", "documents", "errors", "nccl", "platform", "units"},
     "network": {"_core", "errors", "platform", "units"},

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from armillary.kernels import Gemm, Stream, seconds
+from armillary.kernels.tables import SYSTEMS, Measured
 from armillary.platform import Platform
 from armillary_lab.fit.kernels import unseen
 from armillary_lab.fit.kernels.search import Problem, settings
-from armillary_lab.measured.kernels.rows import SYSTEMS, Measured
 
 KEYS = ("stream.launch", "stream.efficiency")
 TRUE = {"stream.launch": 4.0, "stream.efficiency": 0.8}

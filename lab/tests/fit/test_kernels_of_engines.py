@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 from armillary.kernels import Allreduce, Experts
+from armillary.kernels.tables import ALLREDUCE, EXPERTS, Left, Measured, Table, read
 from armillary_lab.measured import kernels as package
-from armillary_lab.measured.kernels.allreduce import ALLREDUCE
-from armillary_lab.measured.kernels.experts import EXPERTS
-from armillary_lab.measured.kernels.rows import Measured, Table, read
-from armillary_lab.measured.published.machines import Left
 from armillary_lab.predict.measured_kernels import Predicted, predict
 
 ROWS = 400

@@ -13,8 +13,9 @@ from test_measured_kernels import PRODUCT
 from test_measurements import BRIDGE, STEP, SUBMISSION, SWEEP
 from test_stated_fields import PROXY
 
+from armillary.kernels.tables import Left
 from armillary_lab.measured.published import reading, steps, vision
-from armillary_lab.measured.published.machines import Left, of_sweep
+from armillary_lab.measured.published.machines import of_sweep
 from armillary_lab.predict import collectives, kernels
 
 Row = dict[str, Any]

@@ -9,10 +9,9 @@ import pytest
 
 from armillary.errors import ArmillaryError
 from armillary.kernels import Gemm, one, seconds
+from armillary.kernels.tables import GEMM, Left
 from armillary.platform import Platform
-from armillary_lab.measured.kernels.gemm import TABLE, shape_of
-from armillary_lab.measured.kernels.rows import shipped
-from armillary_lab.measured.published.machines import Left
+from armillary_lab.measured.kernels import shipped
 from armillary_lab.predict.measured_kernels import Predicted, predict
 from armillary_lab.score.kernels import score
 
@@ -39,17 +38,17 @@ ROW = {"backend_": "trtllm", "gemm_dtype": "bfloat16", "m": "8", "n": "16", "k":
     ],
 )
 def test_a_row_is_a_product(given: dict[str, str], shape: Gemm | Left) -> None:
-    assert shape_of({**ROW, **given}) == shape
+    assert GEMM.shape_of({**ROW, **given}) == shape
 
 
 def test_a_row_without_counts_is_left_out() -> None:
     with pytest.raises(ValueError, match=r"^m is 'many'$"):
-        shape_of({**ROW, "m": "many"})
+        GEMM.shape_of({**ROW, "m": "many"})
 
 
 def test_errors_of_the_shipped_parameters() -> None:
     """Those that docs/models/kernels.md states, on rows drawn once."""
-    rows = random.Random(0).sample(shipped(TABLE), 2000)
+    rows = random.Random(0).sample(shipped(GEMM), 2000)
     found = [each for each in predict(rows) if isinstance(each, Predicted)]
     errors = score("all", "gemm", [each.log for each in found])
     assert len(found) == len(rows)

@@ -10,8 +10,7 @@ import pytest
 
 from armillary.errors import InputError
 from armillary.kernels import Stream
-from armillary_lab.measured.kernels.rows import Measured, Table, count, read
-from armillary_lab.measured.published.machines import Left
+from armillary.kernels.tables import Left, Measured, Table, count, read
 from armillary_lab.score.__main__ import main
 
 STREAMS = Table("stream", ("stream_bytes",), lambda row: Stream(bytes=count(row, "stream_bytes")))

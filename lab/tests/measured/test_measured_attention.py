@@ -8,9 +8,9 @@ import statistics
 import pytest
 
 from armillary.kernels import Attention, Mla
-from armillary_lab.measured.kernels.attention import ATTENTION, MLA, attention
-from armillary_lab.measured.kernels.rows import Table, shipped
-from armillary_lab.measured.published.machines import Left
+from armillary.kernels.tables import ATTENTION, MLA, Left, Table
+from armillary.kernels.tables.attention import attention
+from armillary_lab.measured.kernels import shipped
 from armillary_lab.predict.measured_kernels import Predicted, predict
 
 ROW = {

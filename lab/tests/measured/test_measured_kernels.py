@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from armillary_lab.measured.published import machines
+from armillary.kernels.tables import Left
 from armillary_lab.predict import kernels
 
 PRODUCT: dict[str, Any] = {
@@ -70,5 +70,5 @@ def test_a_stream_takes_what_the_memory_of_its_preset_says() -> None:
 )
 def test_what_a_kernel_lacks_is_the_reason(change: dict[str, Any], reason: str) -> None:
     left = kernels.predict(PRODUCT | change)
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert reason in left.reason

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from armillary.kernels.tables import Left
 from armillary_lab import command
 from armillary_lab.measured.published import file, machines, steps
 from armillary_lab.measured.sweeps import repository, sweeps
@@ -44,7 +45,7 @@ STEP: dict[str, Any] = {
 }  # fmt: skip
 
 
-def of(**hardware: object) -> machines.Machine | machines.Left:
+def of(**hardware: object) -> machines.Machine | Left:
     """The machine of a sweep on this hardware."""
     return machines.of_sweep({**SWEEP, "hardware": {**NODE, **hardware}})
 
@@ -175,7 +176,7 @@ def test_what_has_no_model_is_left_out_with_the_reason(
     hardware: dict[str, object], reason: str
 ) -> None:
     found = of(**hardware)
-    assert isinstance(found, machines.Left)
+    assert isinstance(found, Left)
     assert reason in found.reason
 
 
@@ -190,7 +191,7 @@ def test_software_without_a_model_is_left_out_with_the_reason(
     software: dict[str, str], reason: str
 ) -> None:
     found = machines.of_sweep({**SWEEP, "software": software})
-    assert isinstance(found, machines.Left)
+    assert isinstance(found, Left)
     assert reason in found.reason
     newer = machines.of_sweep({**SWEEP, "software": {"plugin": "aws-ofi-nccl v1.16.3"}})
     assert isinstance(newer, machines.Machine)
@@ -211,13 +212,13 @@ def test_operations_have_many_spellings(name: str) -> None:
     assert isinstance(found, collectives.Sweep)
     assert found.operation == "all_reduce"
     left = collectives.predict({**SWEEP, "op": f"{name} of rows"})
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert "is not a collective" in left.reason
 
 
 def test_errors_of_a_platform_name_what_they_are_about() -> None:
     left = collectives.predict({**SWEEP, "hardware": {**NODE, "gpus": 10**12}})
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert left.reason.startswith("not predicted: npus: ")
 
 
@@ -339,7 +340,7 @@ def test_buckets_of_submissions(benchmark: str, tp: int, bucket: float | None) -
 )
 def test_what_a_submission_lacks_is_the_reason(change: dict[str, Any], reason: str) -> None:
     left = steps.submission(SUBMISSION | change)
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert reason in left.reason
 
 
@@ -408,12 +409,12 @@ def test_what_a_source_calls_broken_is_left_out() -> None:
     reached = {**SWEEP, "points": [{"bytes": 2**30, "ip_us": 1.0, "ip_busbw": 44.9}]}
     bar = "document sets a pass bar of 180 GB/s."
     below = machines.of_sweep({**reached, "notes": bar})
-    assert isinstance(below, machines.Left)
+    assert isinstance(below, Left)
     assert "far below" in below.reason
     above = {**reached, "points": [{"bytes": 2**30, "ip_us": 1.0, "ip_busbw": 45.1}]}
     assert isinstance(machines.of_sweep({**above, "notes": bar}), machines.Machine)
     apart = machines.of_sweep({**SWEEP, "notes": "GPU and NIC are on different PCI roots"})
-    assert isinstance(apart, machines.Left)
+    assert isinstance(apart, Left)
     assert "PCI roots" in apart.reason
 
 
@@ -593,4 +594,4 @@ def test_counts_that_no_run_has_are_not_stated() -> None:
     """Text, fractions, and numbers that no formula can hold."""
     for gpus in ("many", 4.5, 0, 10**30):
         left = steps.training({**STEP, "hardware": {"gpu": "A100", "gpus": gpus}})
-        assert left == machines.Left("gpus is not stated")
+        assert left == Left("gpus is not stated")

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from armillary.kernels.tables import Left
 from armillary.model.decoder_reader import decoder
 from armillary.model.weights import parameters
-from armillary_lab.measured.published import machines, steps
+from armillary_lab.measured.published import steps
 from armillary_lab.measured.training import Training
 
 BRIDGE: dict[str, Any] = {
@@ -54,12 +55,12 @@ def test_names_of_tables_are_models_of_that_size(
 )
 def test_a_name_without_a_model_is_the_reason(name: str, reason: str) -> None:
     left = steps.training(BRIDGE | {"model": {"name": name, "seq": 4096}})
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert reason in left.reason
 
 
 def test_experts_without_a_degree_are_left_out() -> None:
     parallel = {key: value for key, value in BRIDGE["parallel"].items() if key != "ep"}
     left = steps.training(BRIDGE | {"parallel": parallel})
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert "ep of a model with experts" in left.reason

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from test_measurements import BRIDGE, SUBMISSION
 
-from armillary_lab.measured.published import machines, steps
+from armillary.kernels.tables import Left
+from armillary_lab.measured.published import steps
 from armillary_lab.measured.training import Training
 
 PROXY: dict[str, Any] = {
@@ -49,13 +50,13 @@ the perceptron, 128,256 words (arXiv:2407.21783, table 3)."""
 def test_what_a_file_states_is_followed_or_the_reason(part: str, field: str, value: object) -> None:
     assert isinstance(steps.training(PROXY), Training)
     left = steps.training(PROXY | {part: {**PROXY[part], field: value}})
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert field in left.reason
 
 
 def test_a_precision_that_a_rule_does_not_know_is_the_reason() -> None:
     left = steps.training(PROXY | {"precision": "FP32"})
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert "precision is 'FP32'" in left.reason
 
 
@@ -76,7 +77,7 @@ def test_every_size_of_the_model_can_be_stated() -> None:
 )
 def test_what_a_submission_states_is_followed_too(change: dict[str, Any], field: str) -> None:
     left = steps.submission(SUBMISSION | change)
-    assert isinstance(left, machines.Left)
+    assert isinstance(left, Left)
     assert field in left.reason
 
 

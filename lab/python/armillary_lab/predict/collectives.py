@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from armillary.api import collective_us
 from armillary.errors import ArmillaryError
+from armillary.kernels.tables import Left
 from armillary.platform import Platform
 from armillary.uncertainty.collectives import Place, place
 
 from ..measured.published import reading
 from ..measured.published.file import Row, problem, source
-from ..measured.published.machines import Left, Machine, link, of_sweep
+from ..measured.published.machines import Machine, link, of_sweep
 from ..measured.published.reading import Part
 from ..measured.published.run import Missing
 from ..measured.published.sizes import follows

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from armillary.api import simulate
 from armillary.errors import ArmillaryError, InputError, Problem
 from armillary.kernels import KINDS, Shape, seconds
+from armillary.kernels.tables import SYSTEMS, Left
 from armillary.model.files import Model
 from armillary.platform import Platform
 from armillary.units import NS_PER_US
@@ -22,8 +23,7 @@ from armillary.workload.framework_set import nested
 
 from ..measured import gpu
 from ..measured.gpu import GpuFile
-from ..measured.kernels.rows import SYSTEMS
-from ..measured.published.machines import Left, gpu_of, one_node
+from ..measured.published.machines import gpu_of, one_node
 
 Words = Mapping[str, object]
 """Fields of a shape."""

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from armillary import _core
 from armillary.calibrate.single_operation import ALONE, alone, times
 from armillary.errors import ArmillaryError
+from armillary.kernels.tables import Left
 from armillary.platform import Platform
 
 from ..measured.published import reading
 from ..measured.published.file import Row, problem, source
-from ..measured.published.machines import Left, gpu_of, no_preset, one_node
+from ..measured.published.machines import gpu_of, no_preset, one_node
 from ..measured.published.reading import Part
 from ..measured.published.run import Missing, count
 

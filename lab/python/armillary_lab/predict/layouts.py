@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from armillary.api import simulate
 from armillary.errors import ArmillaryError, InputError
+from armillary.kernels.tables import Left
 from armillary.platform import Platform
 from armillary.units import NS_PER_S
 from armillary.workload import build, footprints
 
 from ..measured.layouts import TOKENS, Layout
 from ..measured.published.file import problem
-from ..measured.published.machines import Left
 
 PRESET = "dgx-a100-80gb"
 NETWORK = "dgx-a100-16n"

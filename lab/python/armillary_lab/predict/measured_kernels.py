@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from armillary.errors import ArmillaryError
 from armillary.kernels import seconds
+from armillary.kernels.tables import SYSTEMS, Left, Measured
 from armillary.platform import Platform
-
-from ..measured.kernels.rows import SYSTEMS, Measured
-from ..measured.published.machines import Left
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from armillary.api import simulate
 from armillary.errors import ArmillaryError
+from armillary.kernels.tables import Left
 from armillary.model.dlrm import EmbeddingTable, parse
 from armillary.model.files import load_model
 from armillary.model.sharding_plan import ShardingPlan, TablePlan
@@ -27,7 +28,6 @@ from armillary.workload import cnn, dlrm
 from armillary.workload.workload import Workload
 
 from ..measured.published.file import problem
-from ..measured.published.machines import Left
 from ..measured.vision import Vision
 
 PRESETS = {

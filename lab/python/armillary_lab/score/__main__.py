@@ -11,16 +11,14 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from armillary.errors import ArmillaryError, InputError
+from armillary.kernels.tables import TABLES, Left, read
 from armillary.uncertainty import Coverage
 
 from .. import command
 from ..measured import layouts
-from ..measured.kernels.rows import read
-from ..measured.kernels.tables import TABLES
 from ..measured.published import file, steps, tables
 from ..measured.published import vision as published_vision
 from ..measured.published.file import Row
-from ..measured.published.machines import Left
 from ..measured.training import Training
 from ..measured.vision import Vision
 from ..predict import collectives, kernels, measured_kernels, peak_memory

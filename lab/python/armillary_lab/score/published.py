@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from armillary.kernels.tables import Left
 from armillary.uncertainty import Coverage, counted, of
 from armillary.uncertainty.steps import labels
 
-from ..measured.published.machines import Left
 from ..measured.sweeps import BANDS, percent
 from ..predict.collectives import Point, Sweep
 from ..predict.kernels import KernelTime

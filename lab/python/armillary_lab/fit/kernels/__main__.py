@@ -17,12 +17,12 @@ import numpy as np
 import yaml
 
 from armillary.kernels import KINDS
+from armillary.kernels.tables import TABLES, Measured
 from armillary.platform.presets import SYSTEMS as FOLDER
 from armillary.units import base
 
 from ... import command
-from ...measured.kernels.rows import Measured, shipped
-from ...measured.kernels.tables import TABLES
+from ...measured.kernels import shipped
 from ...predict.measured_kernels import Predicted, predict
 from . import intervals, unseen
 from .search import Problem, Values, kinds, written

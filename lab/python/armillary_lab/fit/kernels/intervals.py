@@ -14,11 +14,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from armillary.kernels import origin
+from armillary.kernels.tables import SYSTEMS, Measured
 from armillary.platform import Platform
 from armillary.uncertainty.kernels import BANDS, MEASURED, OTHER, band, ends
 from armillary.uncertainty.tables import DATA
 
-from ...measured.kernels.rows import SYSTEMS, Measured
 from ...predict.measured_kernels import Predicted
 from .unseen import generation
 

@@ -15,9 +15,8 @@ from scipy.optimize import least_squares
 
 from armillary import _core
 from armillary.kernels.shapes import encoded
+from armillary.kernels.tables import SYSTEMS, Measured
 from armillary.platform import Platform
-
-from ...measured.kernels.rows import SYSTEMS, Measured
 
 SCALE = 0.1
 """Error, as a logarithm, beyond which a row counts by its error and not by its square."""

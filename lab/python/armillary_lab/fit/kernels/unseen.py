@@ -11,9 +11,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from armillary.kernels.tables import SYSTEMS, Measured
 from armillary.platform import Platform
 
-from ...measured.kernels.rows import SYSTEMS, Measured
 from ...predict.measured_kernels import Predicted, predict
 from .search import Problem, Values
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from armillary.kernels.tables import Left
+
 from .file import Row, source
 
 Settings = dict[str, object]
@@ -23,13 +25,6 @@ class Machine:
     """GPU generation, as tables name it."""
     preset: str
     settings: Settings = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """Why a row is not predicted."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

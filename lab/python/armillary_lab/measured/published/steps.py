@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from armillary.errors import InputError
+from armillary.kernels.tables import Left
 
 from ..training import Training
 from . import megatron, mlperf, rules, stated
 from .file import Row, problem
-from .machines import Left
 from .reading import Part
 from .run import Missing, Run
 

@@ -14,8 +14,7 @@ from io import StringIO
 
 from armillary import documents
 from armillary.errors import InputError, Problem
-
-from .machines import Left
+from armillary.kernels.tables import Left
 
 _ALLOWED = "CSV with the columns of a known table"
 _LARGEST = 1e15

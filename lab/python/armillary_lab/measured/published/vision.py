@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 
+from armillary.kernels.tables import Left
+
 from ..vision import Vision
 from . import reading
 from .file import Row, source
-from .machines import Left
 from .reading import Part
 from .run import Missing, count
 

@@ -7,10 +7,8 @@ collection has, the one that the formulas of `crates/kernels` explain best."""
 
 from __future__ import annotations
 
-from armillary.kernels import Attention, Mla, Shape
-
-from ..published.machines import Left
-from .rows import Row, Table, count
+from ..shapes import Attention, Mla, Shape
+from .rows import Left, Row, Table, count, engine
 
 _FORMATS = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8"}
 _PEAKS = {"a100": 312.0, "l40s": 362.0, "h100": 989.0, "h200": 989.0}
@@ -55,7 +53,7 @@ def attention(row: Row) -> Shape | Left:
 def mla(row: Row) -> Shape | Left:
     """The shape of a row of latent attention."""
     prefill = count(row, "step") == 0
-    engine, kernel = _engine(row), row["kernel_source"]
+    library, kernel = _engine(row), row["kernel_source"]
     sources = {
         "default": "tensorrt",
         "trtllm_mla": "tensorrt",
@@ -72,7 +70,7 @@ def mla(row: Row) -> Shape | Left:
     if source == "tensorrt" and cache == "fp8":
         # Before Hopper the times are those of 16 bits.
         products = cache = "fp8" if _generation(row) in ("hopper", "blackwell") else "bf16"
-    absorbed = engine == "sglang" and source in ("flash3", "triton")
+    absorbed = library == "sglang" and source in ("flash3", "triton")
     return Mla(
         phase="prefill" if prefill else "decode",
         batch=count(row, "batch_size"),
@@ -82,7 +80,7 @@ def mla(row: Row) -> Shape | Left:
         cache=cache,
         form="absorbed" if absorbed else "expanded",
         source=source,
-        engine=engine,
+        engine=library,
     )
 
 
@@ -101,9 +99,10 @@ def _attention_source(kernel: str) -> str:
 
 
 def _engine(row: Row) -> str:
-    if row["backend"] not in ("sglang", "trtllm", "vllm"):
-        raise ValueError(f"an unknown engine: {row['backend']}")
-    return row["backend"]
+    found = engine(row)
+    if found not in ("sglang", "trtllm", "vllm"):
+        raise ValueError(f"an unknown engine: {found}")
+    return found
 
 
 def _format(row: Row, column: str) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from armillary.kernels import Allreduce
-
-from ..published.machines import Left
-from .rows import Row, Table, count
+from ..shapes import Allreduce
+from .rows import Left, Row, Table, count, engine
 
 _BYTES = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4}
 _JIT_FROM = (0, 5, 12)
@@ -21,7 +19,7 @@ def shape(row: Row) -> Allreduce | Left:
     element, source = _BYTES.get(row["allreduce_dtype"]), row["kernel_source"]
     if element is None:
         return Left(f"all-reduces of {row['allreduce_dtype']}")
-    library = "trtllm" if source == "TRTLLM" else row.get("backend_", row.get("backend", ""))
+    library = "trtllm" if source == "TRTLLM" else engine(row)
     if library == "sglang" and _version(row.get("ver", "")) >= _JIT_FROM:
         library = "sglang_jit"
     if library not in ("trtllm", "vllm", "sglang", "sglang_jit"):

@@ -6,10 +6,8 @@ these fit the L2 cache, vLLM's six, or one of FP4 and of blocks."""
 
 from __future__ import annotations
 
-from armillary.kernels import Gemm
-
-from ..published.machines import Left
-from .rows import Row, Table, count
+from ..shapes import Gemm
+from .rows import Left, Row, Table, count, engine
 
 _FORMATS = {
     "bfloat16": ("bf16", "same"),
@@ -25,18 +23,18 @@ _FORMATS = {
 _ONE_COPY = ("fp8_block", "nvfp4")
 
 
-def shape_of(row: Row) -> Gemm | Left:
+def shape(row: Row) -> Gemm | Left:
     """The product that a row states. SGLang's kernels count as vLLM's, and those with scales for
     blocks as TensorRT-LLM's: both are DeepGEMM's, in graphs."""
     named = _FORMATS.get(row["gemm_dtype"])
     if named is None:
         return Left(f"products in {row['gemm_dtype']} have no parameters")
-    engine = row.get("backend", row.get("backend_", "")).lower()
-    if engine not in ("trtllm", "sglang", "vllm"):
-        return Left(f"kernels of {engine or 'an engine that is not stated'} have no parameters")
+    library = engine(row).lower()
+    if library not in ("trtllm", "sglang", "vllm"):
+        return Left(f"kernels of {library or 'an engine that is not stated'} have no parameters")
     format, weights = named
     blocks = format == "fp8_block"
-    mine = engine == "trtllm" or (engine == "sglang" and blocks)
+    mine = library == "trtllm" or (library == "sglang" and blocks)
     return Gemm(
         m=count(row, "m"),
         n=count(row, "n"),
@@ -49,4 +47,4 @@ def shape_of(row: Row) -> Gemm | Left:
     )
 
 
-TABLE = Table("gemm", ("gemm_dtype", "m", "n", "k"), shape_of)
+GEMM = Table("gemm", ("gemm_dtype", "m", "n", "k"), shape)

@@ -9,14 +9,11 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
-from armillary.documents import read_bytes
-from armillary.errors import InputError, Problem
-from armillary.kernels import Shape
-
-from ..published.machines import Left
+from ...documents import read_bytes
+from ...errors import InputError, Problem
+from ..shapes import Shape
 
 Row = Mapping[str, str]
 """A row as its table has it."""
@@ -25,6 +22,13 @@ _ALLOWED = "a table of measured kernels: CSV, plain or as .gz, with a line of co
 _MOST = 256 * 2**20
 """Bytes of a table without its compression."""
 _LEAST_US, _LARGEST_US = 1e-3, 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Why a row is left out."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +76,31 @@ class Measured:
     us: float
 
 
-def read(path: str | Path, tables: tuple[Table, ...]) -> Iterator[Measured | Left]:
-    """The rows of a table in their order, each a measured kernel or why it is left out.
+Named = Callable[[str], str | None]
+"""The GPU that the text of a table names; `None` for one whose rows are left out."""
+
+
+def read(
+    path: str | Path, tables: tuple[Table, ...], named: Named | None = None, system: str = ""
+) -> Iterator[Measured | Left]:
+    """The rows of a table in their order, each a measured kernel or why it is left out. `named`
+    says which GPU a text names, by default one of `SYSTEMS`. `system` stands where a table has no
+    such column.
 
     Raises:
         InputError: no such table, or a row without a time.
     """
-    return _rows(str(path), read_bytes(path, _ALLOWED), tables)
+    return parse(str(path), read_bytes(path, _ALLOWED), tables, named, system)
 
 
-def shipped(table: Table) -> list[Measured]:
-    """The kernels of a table of the package."""
-    file = resources.files(__package__) / "data" / f"{table.name}.csv.gz"
-    found = _rows(str(file), file.read_bytes(), (table,))
-    return [row for row in found if isinstance(row, Measured)]
-
-
-def _rows(name: str, content: bytes, tables: tuple[Table, ...]) -> Iterator[Measured | Left]:
+def parse(
+    name: str,
+    content: bytes,
+    tables: tuple[Table, ...],
+    named: Named | None = None,
+    system: str = "",
+) -> Iterator[Measured | Left]:
+    """The rows of the table with this content, as `read` has them; `name` is for problems."""
     lines = csv.DictReader(io.StringIO(_text(name, content)), strict=True)
     try:
         columns = frozenset(lines.fieldnames or ())
@@ -96,12 +108,12 @@ def _rows(name: str, content: bytes, tables: tuple[Table, ...]) -> Iterator[Meas
         if table is None:
             raise _problem(name, "", "is no table of measured kernels")
         for row in lines:
-            yield _row(name, lines.line_num, table, row)
+            yield _row(name, lines.line_num, table, {"system": system, **row}, named or known)
     except csv.Error as error:
         raise _problem(name, f"line {lines.line_num}", str(error)) from None
 
 
-def _row(name: str, line: int, table: Table, row: dict[str, str]) -> Measured | Left:
+def _row(name: str, line: int, table: Table, row: dict[str, str], named: Named) -> Measured | Left:
     place = f"line {line}"
     if None in row or None in row.values():
         raise _problem(name, place, "has another number of columns than the first line")
@@ -111,24 +123,29 @@ def _row(name: str, line: int, table: Table, row: dict[str, str]) -> Measured | 
         raise _problem(name, place, f"{table.time} is not a number") from None
     if not (math.isfinite(us) and _LEAST_US <= us <= _LARGEST_US):
         raise _problem(name, place, f"{table.time} is {row[table.time]}")
-    system = _system(row.get("system", ""))
+    system = named(row["system"])
     if system is None:
-        return Left(f"no preset for {row.get('system') or 'a GPU that is not stated'}")
+        return Left(f"no preset for {row['system'] or 'a GPU that is not stated'}")
     try:
         shape = table.shape_of(row)
     except ValueError as error:
         return Left(str(error))
     if isinstance(shape, Left):
         return shape
-    software = " ".join(filter(None, (row.get("backend", row.get("backend_")), row.get("ver"))))
+    software = " ".join(filter(None, (engine(row), row.get("ver"))))
     return Measured(table.name, system, software, shape, us)
 
 
-def _system(text: str) -> str | None:
-    """The GPU that a table names: `h100`, `h100_sxm`, `RTX PRO 6000`."""
-    words = re.sub(r"[^a-z0-9]+", "_", text.lower())
+def known(text: str) -> str | None:
+    """The GPU of `SYSTEMS` that a table names: `h100`, `h100_sxm`, `RTX PRO 6000`."""
+    words = plain(text)
     found = [name for name in SYSTEMS if re.match(rf"(nvidia_)?{name}(_|$)", words)]
     return found[0] if found else None
+
+
+def plain(text: str) -> str:
+    """A name in lower case, with one `_` for everything else."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 def _text(name: str, content: bytes) -> str:
@@ -148,6 +165,11 @@ def _text(name: str, content: bytes) -> str:
 
 def _problem(name: str, place: str, message: str) -> InputError:
     return InputError([Problem(name, place, message, _ALLOWED)])
+
+
+def engine(row: Row) -> str:
+    """The engine of a row, in either of the columns that tables have for it."""
+    return row.get("backend", row.get("backend_", ""))
 
 
 def count(row: Row, column: str) -> int:

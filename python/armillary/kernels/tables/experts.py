@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from armillary.kernels import Experts
-
-from ..published.machines import Left
-from .rows import Row, Table, count
+from ..shapes import Experts
+from .rows import Left, Row, Table, count, engine
 
 _FORMATS = {
     "bfloat16": "bf16",
@@ -48,7 +46,7 @@ def shape(row: Row) -> Experts | Left:
         )
     }
     format, source = _FORMATS.get(row["moe_dtype"]), row["kernel_source"]
-    library, version = row.get("backend", ""), row.get("ver", "")
+    library, version = engine(row), row.get("ver", "")
     if format is None:
         return Left(f"experts in {row['moe_dtype']}")
     if library not in ("trtllm", "vllm", "sglang"):
