@@ -175,11 +175,28 @@ a100,vllm,0.1,100000,12.25
 
 def _kernels(folder: Path, files: Files) -> object:
     from armillary.kernels import Stream
-    from armillary_lab.measured.kernels import rows
-    from armillary_lab.measured.kernels.tables import TABLES
+    from armillary.kernels.tables import TABLES, Table, count, read
 
-    of = rows.Table("x", ("bytes",), lambda row: Stream(bytes=rows.count(row, "bytes")))
-    return list(rows.read(folder / next(iter(files)), (*TABLES, of)))
+    of = Table("x", ("bytes",), lambda row: Stream(bytes=count(row, "bytes")))
+    return list(read(folder / next(iter(files)), (*TABLES, of)))
+
+
+def _measured_kernels() -> list[Files]:
+    from armillary.kernels import Gemm, Stream
+    from armillary.kernels.measured_file import as_json, made
+
+    rows = [(Gemm(m=m, n=64, k=64), 2.5 + m / 64) for m in (1, 64, 64, 4096)]
+    text = as_json(made("H100", "x.csv", [*rows, (Stream(bytes=1000), 3.0)]))
+    return [{"h.kernels.json": text.encode()}]
+
+
+def _measured_kernel(folder: Path, _files: Files) -> object:
+    from armillary.kernels import Gemm, one
+    from armillary.platform import Platform
+
+    path = str(folder / "h.kernels.json")
+    target = Platform.load("dgx-h100", {"npu.kernels.measured": path})
+    return [one(Gemm(m=m, n=64, k=64), target).basis.said for m in (64, 100, 10**6)]
 
 
 PUBLISHED = (
@@ -308,6 +325,7 @@ TARGETS = (
         lambda: [{"k.csv": KERNELS}, {"k.csv.gz": gzip.compress(KERNELS, mtime=0)}],
         _kernels,
     ),
+    Target("measured_kernels", _measured_kernels, _measured_kernel),
     Target("tables", lambda: [{"table.csv": each} for each in PUBLISHED], _tables),
     Target("gpu", lambda: [{"gpu.json": json.dumps(GPU).encode()}], _gpu),
     Target("measured", lambda: [{"measured.json": json.dumps(MEASURED).encode()}], _measured),

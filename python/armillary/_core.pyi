@@ -187,6 +187,8 @@ class Platform:
         seconds of its parts."""
     def kernel_origin(self) -> tuple[str, str | None]:
         """Name of the NPU, and the generation whose kernels its parameters are fitted to."""
+    def kernel_table(self) -> str | None:
+        """Path of the file of measured kernels, if the platform names one."""
     def library_times(
         self, changes: list[tuple[str, float]], kind: str, bytes: list[int]
     ) -> list[float] | None:

@@ -103,6 +103,11 @@ GIVEN = {
     "report": ["compare", "FILE", "FILE"],
     "pattern": ["traffic", "-p", "dgx-h100", "--pattern", "FILE"],
     "checkpoint": ["checkpoint", "import", "FILE", "--model", "dlrm-small", "-o", "OUT"],
+    "measured kernels": [
+        "check",
+        "-p",
+        "{extends: dgx-h100, npu: {kernels: {measured: FILE}}}",
+    ],
     "clicks": ["ingest", "FILE", "-o", "OUT"],
 }
 """A command for each kind of file."""

@@ -55,6 +55,10 @@ section! {
         pub attention: Option<attention::Parameters>, default None;
         /// Multi-head latent attention.
         pub mla: Option<mla::Parameters>, default None;
+        /// A file of measured kernels ([measured
+        /// tables](../models/kernels.md#measured-tables)), seen from the platform file; with
+        /// `--set` from the working directory.
+        pub measured: Option<String>, default None, says "formulas alone";
     }
 }
 

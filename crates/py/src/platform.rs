@@ -242,6 +242,11 @@ impl Platform {
         (npu.name.clone(), npu.kernels.as_ref().map(|kernels| kernels.generation.clone()))
     }
 
+    /// Path of the file of measured kernels, if the platform names one.
+    fn kernel_table(&self) -> Option<String> {
+        self.0.npu.kernels.as_ref().and_then(|kernels| kernels.measured.clone())
+    }
+
     fn fits(&self, needed: u128) -> Option<&'static str> {
         self.0.npu.fits(needed).map(platform::Fits::word)
     }

@@ -96,6 +96,10 @@ def check(
             found, unknown = target.findings()
             problems += found
             warnings = [*target.warnings, *unknown]
+        if target and target._core.kernel_table() is not None:
+            from ..kernels import measured_kernels
+
+            _attempt(lambda: measured_kernels(target), problems)
         for warning in warnings:
             output.log(f"warning: {warning}")
         head = {

@@ -1,4 +1,6 @@
-"""`armillary import`: recorded PyTorch runs as a workload, and how much of them it covers."""
+"""`armillary import`: recorded PyTorch runs as a workload, and how much of them it covers.
+
+Not here: tables of measured kernels as a platform (`import_kernels.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import typer
 from .. import __version__, documents
 from ..errors import InputError, Problem
 from ..units import PS_PER_MS, counted
-from . import forms, output
+from . import completion, forms, output
 from .options import Json
 
 if TYPE_CHECKING:
@@ -41,13 +43,38 @@ class Format(StrEnum):
 Traces = Annotated[
     list[str],
     typer.Argument(
-        metavar="TRACE...",
-        help="Execution and Kineto traces of one run: files, directories, archives.",
+        metavar="TRACE...|TABLE...",
+        help="Execution and Kineto traces of one run: files, directories, archives. Or tables of "
+        "measured kernels: .csv, .csv.gz.",
     ),
 ]
 Out = Annotated[
     str,
-    typer.Option("--output", "-o", metavar="DIR", help="Write the workload into this directory."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR|FILE",
+        help="Write the workload into this directory; or the platform with the measured kernels "
+        "to this file.",
+    ),
+]
+PlatformToMeasure = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="NAME|FILE",
+        help="With tables: the platform whose GPU was measured, a preset or a file.",
+        autocompletion=completion.platforms,
+    ),
+]
+Gpu = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu",
+        metavar="NAME",
+        help="With tables: take the rows of this GPU (default: the platform's).",
+    ),
 ]
 StepNumber = Annotated[
     int | None,
@@ -96,10 +123,28 @@ def import_(
     groups: Members = None,
     skew: Skew = False,
     format_: As = Format.compact,
+    platform: PlatformToMeasure = None,
+    gpu: Gpu = None,
     json: Json = None,
 ) -> None:
-    """Make a workload from recorded PyTorch runs."""
+    """Make a workload from recorded PyTorch runs.
+
+    Or make a platform from tables of measured kernels (.csv, .csv.gz), with -p."""
     with output.guard():
+        of_traces = {
+            "--step": step is not None,
+            "--ranks": ranks is not None,
+            "--all-to-all": all_to_all is not AllToAll.refuse,
+            "--groups": groups is not None,
+            "--skew": skew,
+            "--format": format_ is not Format.compact,
+        }
+        of_tables = {"--platform": platform is not None, "--gpu": gpu is not None}
+        if _are_tables(traces, [key for key, given in of_traces.items() if given], of_tables):
+            from .import_kernels import import_kernels
+
+            import_kernels(traces, platform, gpu, out, json)
+            return
         output.claim({"--json": json}, *traces, folders={"--output": out})
         forms.check(format_.value, None, out)
         from ..workload.importer import import_traces
@@ -119,6 +164,22 @@ def import_(
             _show(imported, out)
         head = {"schema": SCHEMA, "version": __version__, "output": out}
         output.write_json(json, json_text.dumps({**head, **imported.as_dict()}, indent=2))
+
+
+def _are_tables(paths: list[str], of_traces: list[str], of_tables: dict[str, bool]) -> bool:
+    """Whether the files are tables of measured kernels. Raises `InputError` for tables next to
+    traces, and for options of the others."""
+    from ..kernels.imported import is_table
+
+    tables = [path for path in paths if is_table(path)]
+    if tables and len(tables) < len(paths):
+        said = "a table next to traces"
+        raise InputError([Problem(tables[0], "", said, "tables alone, or traces alone")])
+    wrong = of_traces if tables else [key for key, given in of_tables.items() if given]
+    if wrong:
+        said = f"has no effect on {'tables of kernels' if tables else 'traces'}"
+        raise InputError([Problem("", key, said, "without it") for key in wrong])
+    return bool(tables)
 
 
 def _groups(path: str | None) -> dict[str, list[int]] | None:

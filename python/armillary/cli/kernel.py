@@ -53,8 +53,8 @@ def kernel(kind: Kind, shape: Words, each: KernelOptions) -> None:
         wanted = parse(kind, shape)
         target = Platform.load(each.platform, settings(each.set_))
         found = one(wanted, target)
-        interval = _interval(wanted, found)
-        for warning in _warnings(target, interval):
+        interval = found.interval
+        for warning in _warnings(target, found):
             output.log(f"warning: {warning}")
         if "-" not in (each.json, each.report):
             typer.echo("\n".join(_lines(wanted, found, target, interval)))
@@ -63,18 +63,15 @@ def kernel(kind: Kind, shape: Words, each: KernelOptions) -> None:
             output.write_page(each.report, _page(wanted, found, target, interval).html())
 
 
-def _interval(shape: Shape, time: Time) -> Interval | None:
-    from ..uncertainty.kernels import interval
-
-    return interval(shape.kind, time.npu, time.seconds)
-
-
-def _warnings(platform: Platform, interval: Interval | None) -> list[str]:
+def _warnings(platform: Platform, time: Time) -> list[str]:
+    interval = time.interval
     if interval is None:
         return [
             *platform.warnings,
             "no interval: errors of such kernels left out are not known",
         ]
+    if time.basis.how == "outside":
+        return [*platform.warnings, time.basis.said]
     wider = [f"no kernels were measured on {platform.name}: the interval is that of a new GPU"]
     return [*platform.warnings, *(wider if interval.outside else [])]
 
@@ -97,7 +94,8 @@ def _lines(shape: Shape, time: Time, platform: Platform, interval: Interval | No
         "80 %": ends,
         "reaches": ", ".join(rates),
         "parts": ", ".join(parts),
-        "rests on": f"measured kernels of {time.generation}",
+        "formula": _us(time.formula) if time.formula != time.seconds else "",
+        "rests on": time.basis.said,
     }
     return [f"{name:<10}{value}" for name, value in rows.items() if value]
 
@@ -112,7 +110,7 @@ def _page(shape: Shape, time: Time, platform: Platform, interval: Interval | Non
         time,
         interval,
         list(_elsewhere(shape)),
-        _warnings(platform, interval),
+        _warnings(platform, time),
     )
 
 
@@ -148,6 +146,13 @@ def _result(shape: Shape, time: Time, platform: Platform, interval: Interval | N
         "platform": platform.describe(),
         "generation": time.generation,
         "time_us": time.seconds * 1e6,
+        "basis": {
+            "how": time.basis.how,
+            "said": time.basis.said,
+            "rows": time.basis.rows,
+            "outside": list(time.basis.outside),
+            "formula_us": time.formula * 1e6,
+        },
         "interval": None
         if interval is None
         else {
@@ -160,6 +165,6 @@ def _result(shape: Shape, time: Time, platform: Platform, interval: Interval | N
         "operations": time.operations,
         "bytes": time.bytes,
         "parts_us": {name: seconds * 1e6 for name, seconds in time.parts.items()},
-        "warnings": _warnings(platform, interval),
+        "warnings": _warnings(platform, time),
     }
     return json_text.dumps(found, indent=2)

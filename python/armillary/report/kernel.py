@@ -29,6 +29,7 @@ def page(
     if interval is not None:
         shown = " to ".join(time(end * NS_PER_S, 3) for end in interval.of(seconds))
         facts.append(Fact("80 % interval", shown, interval.origin))
+    facts.append(Fact("Rests on", found.basis.how, found.basis.said))
     if found.operations:
         facts.append(Fact("Rate", rate(found.operations / seconds), "floating-point operations"))
     if found.bytes:
@@ -52,7 +53,10 @@ def _parts(parts: Mapping[str, float], seconds: float) -> Table:
         (name, time(each * NS_PER_S), share(each / seconds))
         for name, each in sorted(parts.items(), key=lambda pair: -pair[1])
     ]
-    note = "Each part alone. Parts overlap, so their sum may exceed the time of the kernel."
+    note = (
+        "Each part alone, by the formula. Parts overlap, so their sum may exceed the time of the "
+        "kernel."
+    )
     return Table("Parts of the time", ("part", "alone", "of the kernel's time"), rows, note)
 
 

@@ -21,8 +21,9 @@ import platform_keys
 import yaml
 
 import armillary as arm
-from armillary import api
+from armillary import api, kernels
 from armillary.errors import ArmillaryError
+from armillary.kernels.shapes import parse
 
 ECHO = ("schema", "version", "config", "seed", "digest")
 """Parts of a report that repeat its input."""
@@ -96,6 +97,9 @@ def report(file: Path, command: list[str]) -> dict[str, Any]:
         run = arm.simulate(module.workload(platform.npus, *command[3:]), platform)
     elif command[1] == "collective":
         run = api.collective_result(command[2], bytes_of(command[4]), platform)
+    elif command[1] == "kernel":
+        time = kernels.one(parse(command[2], command[3:-2]), platform)
+        return {"time": time, "warnings": platform.warnings}
     else:
         run = arm.simulate(model(tuple(command[2:-2])), platform)
     return {key: value for key, value in run.report.items() if key not in ECHO}

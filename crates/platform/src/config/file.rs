@@ -1,8 +1,9 @@
 //! Reading a text file, with every failure as a problem.
 
-use declared::findings::Findings;
+use declared::findings::{At, Findings};
+use declared::tree::Origin;
 use graph::Problem;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where the bytes of a path come from: the disk, or whatever a test or a fuzzer says.
 pub type Load<'a> = dyn Fn(&str) -> std::io::Result<Vec<u8>> + 'a;
@@ -10,6 +11,23 @@ pub type Load<'a> = dyn Fn(&str) -> std::io::Result<Vec<u8>> + 'a;
 /// The disk, within bounds.
 pub(crate) fn disk(path: &str) -> std::io::Result<Vec<u8>> {
     files::read(Path::new(path), files::MOST_TEXT)
+}
+
+/// The path `name` that stands at `at`: next to the platform file, or where the command line says.
+pub(crate) fn place(at: &At<'_>, name: &str, findings: &Findings) -> PathBuf {
+    match at.tree.origin {
+        Origin::Line { .. } => {
+            let file = Path::new(findings.file_of(at.tree.origin));
+            file.parent().unwrap_or(Path::new("")).join(name)
+        }
+        Origin::Set | Origin::Made => PathBuf::from(name),
+    }
+}
+
+/// The whole path of a place, which means the same from every folder.
+pub(crate) fn whole(place: &Path) -> String {
+    let whole = std::path::absolute(place).unwrap_or_else(|_| place.to_path_buf());
+    whole.to_string_lossy().into_owned()
 }
 
 /// The text of `findings.file`.

@@ -11,7 +11,7 @@ use super::kernels::{Parts, below_whole, factor, given_part};
 use crate::config::file;
 use crate::platform;
 use declared::findings::{At, Findings};
-use declared::tree::{Origin, Value};
+use declared::tree::Value;
 use declared::{Misfit, Setting, Tried, Words, absent, counts, section, suited, words};
 use device::compute::measured::{Measured, Table};
 use device::compute::systolic::{self, Dataflow, Systolic};
@@ -362,17 +362,8 @@ fn systolic(
 fn table(compute: &At<'_>, findings: &mut Findings) -> Option<Table> {
     let at = compute.get(Compute::table)?;
     let name = findings.text(&at)?;
-    let folder = match at.tree.origin {
-        Origin::Line { .. } => {
-            Path::new(findings.file_of(at.tree.origin)).parent().unwrap_or(Path::new(""))
-        }
-        Origin::Set | Origin::Made => Path::new(""),
-    };
-    let place = folder.join(name);
-    let whole = std::path::absolute(&place)
-        .unwrap_or_else(|_| place.clone())
-        .to_string_lossy()
-        .into_owned();
+    let place = file::place(&at, name, findings);
+    let whole = file::whole(&place);
     if place.exists() && !place.is_file() {
         findings.refuse(&at, format!("\"{name}\" is not a file"), path::example());
         return None;

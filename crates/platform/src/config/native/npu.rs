@@ -1,10 +1,13 @@
 //! `npu`: its compute, its launches and its memory.
 
 use super::compute::{self, Compute, Given, Places};
+use crate::config::file;
 use crate::platform::{self, Exceeded, Launch};
 use declared::findings::{At, Findings};
+use declared::tree::Origin;
 use declared::{Tried, absent, section};
 use kernels::Kernels;
+use std::path::{Component, Path};
 use units::{Bandwidth, Bytes, Flops, Span};
 
 section! {
@@ -63,6 +66,7 @@ pub(super) fn resolve(
     let compute_at = at.and_then(|at| at.get(Npu::compute));
     let places = Places { npu: at, compute: compute_at.as_ref() };
     let read = compute::resolve(compute, given, places, findings)?;
+    let kernels = kernels.map(|kernels| located(kernels, at, findings));
     Some(platform::Npu {
         name,
         compute: read.compute,
@@ -78,6 +82,24 @@ pub(super) fn resolve(
         memory_contention: memory.contention,
         kernels,
     })
+}
+
+/// The kernels with the whole path of their file of measured ones, which is read when a kernel is
+/// timed. A relative path leads to a file in or below the folder of the platform file.
+fn located(kernels: Kernels, npu: Option<&At<'_>>, findings: &mut Findings) -> Kernels {
+    let at = npu.and_then(|at| at.get(Npu::kernels)).and_then(|at| at.get(Kernels::measured));
+    let Some(at) = at else { return kernels };
+    let measured = kernels.measured.as_deref().and_then(|name| {
+        let path = Path::new(name);
+        let leaves = path.components().any(|part| part == Component::ParentDir);
+        if path.is_relative() && leaves && matches!(at.tree.origin, Origin::Line { .. }) {
+            let allowed = "the path of a file next to the platform file, or a whole path";
+            findings.refuse(&at, format!("\"{name}\" leads out of its folder"), allowed);
+            return None;
+        }
+        Some(file::whole(&file::place(&at, name, findings)))
+    });
+    Kernels { measured, ..kernels }
 }
 
 /// The keys that read back to an NPU.
