@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -42,3 +44,37 @@ def test_the_fuzzers_lock_file_is_fresh() -> None:
     if run.returncode and "--locked" not in run.stderr:
         pytest.skip("the sources of dependencies are not at hand")
     assert run.returncode == 0, run.stderr
+
+
+_PYTHON = """#!/bin/sh
+case "$2" in
+    *version_info*) echo {version} ;;
+    *CONFIG_ARGS*) exit {plain} ;;
+esac
+"""
+"""A Python that says its version, and whether it was compiled without optimizations."""
+
+
+@pytest.mark.skipif(not shutil.which("cargo") or not shutil.which("cc"), reason="no tools")
+@pytest.mark.parametrize(
+    ("pythons", "asked", "chosen"),
+    [
+        ({"python3": ("3.12", 0), "python3.13": ("3.13", 0)}, None, "python3"),
+        ({"python3": ("3.12", 1), "python3.13": ("3.13", 0)}, None, "python3.13"),
+        ({"python3": ("3.9", 0), "python3.14": ("3.14", 0)}, None, "python3.14"),
+        ({"python3": ("3.12", 1), "python3.13": ("3.13", 0)}, "python3", "python3"),
+    ],
+)
+def test_an_optimized_python_comes_first(
+    pythons: dict[str, tuple[str, int]], asked: str | None, chosen: str, tmp_path: Path
+) -> None:
+    for name, (version, plain) in pythons.items():
+        (tmp_path / name).write_text(_PYTHON.format(version=version, plain=plain))
+        (tmp_path / name).chmod(0o755)
+    known = {"PYTHON_MINIMUM": "3.11", "RUST_MINIMUM": "1.80", "HOME": os.environ["HOME"]}
+    known["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    if asked:
+        known["PYTHON"] = asked
+    command = ["bash", str(ROOT / ".ci/prerequisites")]
+    run = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"{chosen}\n"), run.stderr
