@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .. import machine
@@ -153,22 +154,25 @@ class Chart:
 
         Raises `InputError` where `can_draw` is false.
         """
-        require_room()
-        import vl_convert
-
-        return _rounded(
-            _renumbered(vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE))
-        )
+        return _rounded(_renumbered(self._drawn))
 
     def png(self, scale: float = 2.0) -> bytes:
         """The chart as a PNG of `scale` times its size, 1,440 pixels wide where it gives no width.
 
         Raises `InputError` where `can_draw` is false.
         """
+        drawn = self._drawn
+        import vl_convert
+
+        return vl_convert.svg_to_png(drawn, scale=scale)
+
+    @cached_property
+    def _drawn(self) -> str:
+        """The drawing as Vega makes it. Raises `InputError` where `can_draw` is false."""
         require_room()
         import vl_convert
 
-        return vl_convert.vegalite_to_png(self.vega_lite(), vl_version=VEGA_LITE, scale=scale)
+        return vl_convert.vegalite_to_svg(self.vega_lite(), vl_version=VEGA_LITE)
 
     def csv(self) -> str:
         """The rows as CSV, columns in order of their first appearance."""
