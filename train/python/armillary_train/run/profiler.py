@@ -128,7 +128,7 @@ def _timed(path: Path, stamps: Sequence[profile_ranges.Stamp] = ()) -> Iterator[
     if torch.cuda.is_available():
         kinds.append(torch.profiler.ProfilerActivity.CUDA)
     profile = torch.profiler.profile(activities=kinds)
-    profile.start()
+    _start(profile)
     with profile_ranges.recorded():
         yield
     profile.stop()
@@ -141,6 +141,19 @@ def _timed(path: Path, stamps: Sequence[profile_ranges.Stamp] = ()) -> Iterator[
             path.write_text(json.dumps(written), encoding="utf-8")
     except OSError as error:
         raise _unwritten(path, error) from None
+
+
+def _start(profile: torch.profiler.profile) -> None:
+    """Starts a profiler. PyTorch would first load its compiler, which takes seconds, to ask whether
+    it uses CUDA graphs. The trainer uses none."""
+    lazy: set[str] = getattr(torch, "_lazy_modules", set())
+    loads = "_inductor" in lazy
+    lazy.discard("_inductor")
+    try:
+        profile.start()
+    finally:
+        if loads:
+            lazy.add("_inductor")
 
 
 def _whole(path: Path) -> dict[str, Any]:
