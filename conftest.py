@@ -75,6 +75,7 @@ _TRAINER = (
     "armillary_train.run.loop",
     "drawn_clicks",
     "short_repeats",
+    "few_evaluated",
 )
 
 
