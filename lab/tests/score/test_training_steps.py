@@ -21,9 +21,9 @@ from armillary_lab.score import training_steps
 def predicted(
     group: str, where: Callable[[Training], bool] = lambda run: True, most: int = 24
 ) -> list[TimePrediction]:
-    """Predictions of at most `most` runs of a group, evenly drawn from its list."""
+    """Predictions of about `most` runs of a group, evenly drawn from its list."""
     runs = [run for run in trainings() if run.group == group and where(run)]
-    found = (predict(run) for run in runs[:: max(1, len(runs) // most)])
+    found = (predict(run) for run in runs[:: max(1, round(len(runs) / most))])
     return [each for each in found if each is not None]
 
 
@@ -125,7 +125,7 @@ def test_one_efficiency_model_a_generation() -> None:
     """Presets of the same GPU generation compute alike but for their data sheets."""
     found: dict[str, Any] = {}
     for preset in presets():
-        npu = yaml.safe_load(Platform.load(preset).to_yaml())["npu"]
+        npu = yaml.CSafeLoader(Platform.load(preset).to_yaml()).get_single_data()["npu"]
         compute = npu["compute"]
         if isinstance(compute, dict) and "tiles" in compute and "A100" not in preset:
             name = str(npu["name"])
