@@ -107,11 +107,12 @@ def of_configuration(
     module = hugging_face.build(values, file)
     given, usual = of_model(module, sizes, file)
     part = "" if images else hugging_face.text_part(module)
-    found = run.record(module, given, loss or usual, name or file, part, treat)
+    rules = plans.of_transformers(module)
     count, said = multi_token.left_out(module)
+    found = run.record(module, given, loss or usual, name or file, part, treat, own=True)
     return replace(
         found,
-        rules=plans.of_transformers(module),
+        rules=rules,
         parameters=replace(found.parameters, multi_token=count),
         warnings=(*found.warnings, *([said] if said else [])),
     )

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -191,7 +192,12 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _is(pattern: str, name: str) -> bool:
+    return bool(name) and _named(pattern).fullmatch(name) is not None
+
+
+@cache
+def _named(pattern: str) -> re.Pattern[str]:
+    """The names that a pattern stands for."""
     rest = pattern.removeprefix(_ANY)
     before = "" if rest == pattern else r"(?:[^.]+\.)*"
-    parts = (re.escape(part) for part in rest.split("*"))
-    return bool(name) and re.fullmatch(before + "[^.]+".join(parts), name) is not None
+    return re.compile(before + "[^.]+".join(re.escape(part) for part in rest.split("*")))

@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import operators
 from .records import Kind, Operation, Product, SavedTensor
 from .tensors import Memories, dtype
+
+_DEVICE = torch.ops.prim.device.default
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -50,6 +53,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if func is _DEVICE and isinstance(args[0], FakeTensor):
+            # More than half of all calls, mostly of autograd. No operator asks for it here.
+            return args[0].fake_device
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if operators.starts_kernel(func):

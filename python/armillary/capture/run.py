@@ -5,7 +5,6 @@ Here: the order of the steps, and what an error becomes. Not here: how operation
 
 from __future__ import annotations
 
-import copy
 import logging
 import sys
 import traceback
@@ -26,6 +25,7 @@ from torch.utils import _pytree as trees
 
 from ..errors import InputError, Problem
 from . import treated as stands
+from . import without_data
 from .catching import catching
 from .parameter_counts import Parameters
 from .recorder import Recorder
@@ -34,9 +34,7 @@ from .repeated import Repeats, without_gradient
 from .result import Capture
 from .tensors import Memories
 from .treated import Treat
-
-Inputs = Mapping[str, Any] | Sequence[Any] | torch.Tensor
-"""Inputs of a module: by name, in order, or a single tensor. Their values are not used."""
+from .without_data import Inputs
 
 
 def record(
@@ -46,12 +44,15 @@ def record(
     name: str,
     part: str = "",
     treat: Treat = (),
+    *,
+    own: bool = False,
 ) -> Capture:
     """Captures one training step of `module`, or of the `part` of it that takes the inputs, with
-    the stands that `treat` names. Raises `InputError` where it stops."""
+    the stands that `treat` names. A module that is `own` is used up. Raises `InputError` where it
+    stops."""
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    copied = copy.deepcopy(module, _without_data(fake, module))
-    args, kwargs = _faked(fake, inputs)
+    copied = without_data.of_module(fake, module, own=own)
+    args, kwargs = without_data.of_inputs(fake, inputs)
     memories = Memories()
     for path, each in copied.named_parameters():
         memories.name(each, path)
@@ -69,25 +70,6 @@ def record(
     except Exception as error:
         raise InputError([_stopped(error, recorder.stopped, module, name)]) from error
     return _capture(name, parameters, recorder, repeats, _size(args, kwargs))
-
-
-def _without_data(fake: FakeTensorMode, module: torch.nn.Module) -> dict[int, Any]:
-    """Tensors without data for those of a module, by their identities, for copies of it."""
-    found: dict[int, Any] = {}
-    tensors: list[torch.Tensor] = [*module.parameters(), *module.buffers()]
-    for each in tensors:
-        made = fake.from_tensor(each)
-        is_parameter = isinstance(each, torch.nn.Parameter)
-        found[id(each)] = torch.nn.Parameter(made, each.requires_grad) if is_parameter else made
-    return found
-
-
-def _faked(fake: FakeTensorMode, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and named inputs, without data."""
-    made = trees.tree_map_only(torch.Tensor, fake.from_tensor, inputs)
-    if isinstance(made, Mapping):
-        return (), dict(made)
-    return ((made,) if isinstance(made, torch.Tensor) else tuple(made)), {}
 
 
 def _step(
