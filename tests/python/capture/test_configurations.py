@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,25 @@ from transformers import CONFIG_MAPPING
 
 from armillary import capture
 from armillary.capture import parameters
+from armillary.capture.result import Capture
 from armillary.model.decoder_reader import decoder
 from armillary.model.weights import mtp_weights
 from armillary.workload import build, load_model
 
+# Tests of the same captures run in one process.
+pytestmark = pytest.mark.xdist_group("configurations")
+
 SHAPES = ROOT / "tests/python/data/hugging_face"
 with (SHAPES / "counts.csv").open(encoding="utf-8") as counts:
     TEXT = {row["model"]: int(row["text_parameters"]) for row in csv.DictReader(counts)}
+
+LONG = 4096
+"""Tokens that are more than any window."""
+
+
+@cache
+def captured(model: str, tokens: int = 128) -> Capture:
+    return capture(SHAPES / f"{model}.json", sequence=tokens)
 
 
 @pytest.mark.parametrize("model", TEXT)
@@ -76,13 +89,13 @@ def test_multi_token_prediction_counts_apart(model: str, tmp_path: Path) -> None
     ],
 )
 def test_each_kind_of_layer_is_captured_once(model: str, kinds: list[int]) -> None:
-    found = capture(SHAPES / f"{model}.json", sequence=128)
+    found = captured(model, LONG if model == "gemma-3-27b" else 128)
     assert [block.count for block in found.blocks] == kinds
 
 
 def test_a_token_of_llama_4_visits_its_experts_only() -> None:
     tokens, hidden, inner, layers = 128, 5120, 8192, 48
-    found = capture(SHAPES / "llama-4-scout.json", sequence=tokens)
+    found = captured("llama-4-scout", tokens)
     experts = sum(
         block.count * each.flops
         for block in found.blocks
@@ -152,13 +165,13 @@ def test_configurations_that_need_another_way(case: str, tmp_path: Path) -> None
     assert found.warnings == ()
 
 
-def test_a_window_hides_what_is_far(tmp_path: Path) -> None:
-    found = capture(SHAPES / "gemma-3-27b.json", sequence=4096)
+def test_a_window_hides_what_is_far() -> None:
+    found = captured("gemma-3-27b", LONG)
     attention = [
         next(each.flops for each in block.operations if each.name == "attention")
         for block in found.blocks
     ]
-    heads, width, tokens, window = 32, 128, 4096, 1024
+    heads, width, tokens, window = 32, 128, LONG, 1024
     assert attention == [
         2 * heads * (tokens * window - window**2 // 2) * 2 * width,
         2 * heads * (tokens * tokens // 2) * 2 * width,

@@ -196,7 +196,7 @@ def test_what_is_refused(
 
 def test_a_size_of_images_that_no_configuration_says(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
-    file.write_text(json.dumps({"model_type": "resnet"}), encoding="utf-8")
+    file.write_text(json.dumps({"model_type": "resnet", "depths": [1, 1, 1, 1]}), encoding="utf-8")
     small, large = (arm.capture(file, image_size=size).flops for size in (64, 128))
     assert large == 4 * small
 

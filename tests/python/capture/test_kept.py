@@ -18,7 +18,7 @@ from armillary.capture.result import Capture
 VALUES = {"model_type": "mamba2", "layers": 2}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def made() -> Capture:
     return capture(ROOT / "tests/python/data/hugging_face/mamba2-2.7b.json", sequence=64)
 

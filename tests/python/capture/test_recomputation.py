@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -147,6 +148,7 @@ def found() -> Capture:
     return arm.capture(Model(), torch.empty(2, TOKENS, 8))
 
 
+@cache
 def plain() -> Real:
     return Real([], early_stop=False)
 
