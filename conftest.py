@@ -9,6 +9,8 @@ import platform
 # search of designs leaves 5 % of its topologies without a proof. Tests have the same everywhere.
 if platform.machine() == "x86_64":
     os.environ.setdefault("OPENBLAS_CORETYPE", "Haswell")
+# Threads of PyTorch that wait for work leave the processor to other tests, as in `armillary train`.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import gc
 import json
@@ -82,7 +84,7 @@ _TRAINER = (
 @pytest.fixture(scope="session")
 def trainings() -> Iterator[Copies]:
     """As `commands`, for verbs that train: PyTorch is loaded, as `armillary train` loads it."""
-    with copies(*_TRAINER, GOMP_SPINCOUNT="1000", TORCH_CPP_LOG_LEVEL="FATAL") as made:
+    with copies(*_TRAINER, TORCH_CPP_LOG_LEVEL="FATAL") as made:
         yield made
 
 
@@ -121,8 +123,10 @@ def pytest_collectstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From here on, looks for garbage among what tests make."""
+    """From here on, looks for garbage among what tests make, less often than Python does: each
+    time takes the longer, the more modules were loaded since."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 
