@@ -7,7 +7,6 @@ docs/reference/external-protocol.md."""
 import heapq
 import struct
 import sys
-from typing import NamedTuple
 
 RECORD = struct.Struct("<4I3Q")
 VERSION, NEVER = 2, 2**64 - 1
@@ -17,14 +16,13 @@ ROUTES_USED = 1
 PS_PER_S = 10**12
 
 
-class Message(NamedTuple):
+class Message:
     """On its way."""
 
-    bytes: int
-    token: int
-    route: list[int]
-    place: int
-    """Links behind it."""
+    def __init__(self, size: int, token: int, route: list[int]) -> None:
+        self.bytes, self.token, self.route = size, token, route
+        self.place = 0
+        """Links behind it."""
 
 
 class Link:
@@ -66,8 +64,8 @@ class Network:
             now, _, message = heapq.heappop(self.events)
             if message.place < len(message.route):
                 link = self.links[message.route[message.place]]
-                later = message._replace(place=message.place + 1)
-                self.push(link.carry(now, message.bytes), later)
+                message.place += 1
+                self.push(link.carry(now, message.bytes), message)
             else:
                 write(DELIVERY, x=now, z=message.token)
                 until = now  # what else arrives now, and nothing later
@@ -103,7 +101,7 @@ def main() -> None:
         elif kind == ROUTE:
             network.routes.setdefault((a, b, y), []).append(c)
         elif kind == START:
-            network.push(x, Message(y, z, network.routes[a, b, c], 0))
+            network.push(x, Message(y, z, network.routes[a, b, c]))
         elif kind == ADVANCE:
             network.advance(x)
         elif kind == USAGE:
