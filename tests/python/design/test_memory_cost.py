@@ -63,11 +63,12 @@ def test_a_pool_saves_the_memory_for_what_lies_in_it() -> None:
 
 def spec(memory: object, **settings: object) -> dict[str, Any]:
     technologies = {"any": {"link": 2, "nic": 48, "switch": 24}}
+    workload = {"model": "megatron-1.7b", "tp": 4, "zero": 3, "offload": "parameters"}
     return {
         "npus": 16,
         "npu": {"peak": "234 TFLOPS", "memory": {"bandwidth": "2 TB/s"}},
         "settings": settings,
-        "workloads": [{"model": "megatron-1.7b", "tp": 4, "zero": 3, "offload": "parameters"}],
+        "workloads": [{**workload, "overlap": "none"}],
         "topologies": ["SW(16)"],
         "bandwidth": "100 GB/s",
         "cost": {"technologies": technologies, "memory": memory},

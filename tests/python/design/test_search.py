@@ -52,7 +52,7 @@ def everything(task: Any) -> list[Design]:  # noqa: ANN401
     "more",
     [
         {"objective": "step_time"},
-        {"objective": "performance_per_cost"},
+        {"objective": "performance_per_cost", "npus": 16},
         {"objective": "cost", "bandwidth": {"most": "1 TB/s"}, "time_bound": "4 s"},
         {"objective": "step_time", "constraints": ["cost <= 60 k$", "bw[0] >= bw[-1]"]},
         {"objective": "step_time", "constraints": ["cost >= 100 k$"]},

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ SPEC: dict[str, Any] = {
 }
 
 
+@cache
+def designed() -> Designs:
+    return arm.design(SPEC, simulate=0)
+
+
 def _value(objective: str, share: BandwidthShare) -> float:
     """Quantity that the objective minimizes."""
     cost = share.cost or 0.0
@@ -47,7 +53,7 @@ def _recommended(result: Designs) -> None:
 
 
 def test_two_workloads_have_every_scheme_and_the_recommended_design() -> None:
-    result = arm.design(SPEC, simulate=0)
+    result = designed()
     assert tuple(each.scheme for each in result.schemes) == NAMES
     assert {each.scheme for each in result.curves} == set(NAMES)
     assert result.notes == ()
@@ -160,7 +166,7 @@ def test_written_schemes_are_swept(armillary: Armillary, tmp_path: Path) -> None
 
 
 def test_a_scheme_that_is_not_there_is_refused() -> None:
-    result = arm.design(SPEC, simulate=0)
+    result = designed()
     with pytest.raises(arm.InputError, match="there is no scheme 'smart'") as caught:
         result.platform(scheme="smart")
     assert "EqualBW, MessageBW, SmartBW, optimal" in str(caught.value)
@@ -190,7 +196,7 @@ def test_what_is_left_out_has_a_note() -> None:
 
 def test_rows_of_the_plots_follow_the_objective(tmp_path: Path) -> None:
     """The optimum of each total has the most performance per cost there."""
-    result = arm.design(SPEC, simulate=0)
+    result = designed()
     result.write_figures(tmp_path)
     text = (tmp_path / "performance-per-cost.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
