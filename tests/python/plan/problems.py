@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from armillary.model.dlrm import EmbeddingTable
 from armillary.plan.costs import Sizes, Way, volume_rates, ways
@@ -54,3 +57,24 @@ def instance(seed: int) -> Instance:
     least = sum(min(sum(way.memory) for way in ways(t, held, volume_rates())[:1]) for t in made)
     room = int(least / ranks * float(random.choice([1.15, 1.5, 3.0])))
     return Instance(made, held, room)
+
+
+def loads_anywhere(way: Way, sizes: Sizes) -> NDArray[np.float64]:
+    """What a way costs each rank, [places, ranks], wherever its shards may be."""
+    return _everywhere(way, way.costs, sizes)
+
+
+def bytes_anywhere(way: Way, sizes: Sizes) -> NDArray[np.float64]:
+    """The same in bytes."""
+    return _everywhere(way, way.memory, sizes)
+
+
+def _everywhere(way: Way, amounts: Sequence[float], sizes: Sizes) -> NDArray[np.float64]:
+    ranks, each = sizes.ranks, sizes.ranks_per_node
+    if way.place == "all":
+        return np.full((1, ranks), amounts[0], float)
+    if way.place == "node":
+        return np.kron(np.eye(ranks // each), np.full(each, amounts[0], float))
+    spots = np.array(list(itertools.product(range(ranks), repeat=len(amounts))))
+    found: NDArray[np.float64] = np.eye(ranks)[spots].transpose(0, 2, 1) @ np.array(amounts, float)
+    return found

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import sizes
+from problems import loads_anywhere, sizes
 
 import armillary as arm
 from armillary.model import Model
@@ -105,29 +105,15 @@ npu: {peak: 1 TFLOPS, memory: {bandwidth: 1000 GB/s, capacity: 1 GB}}
 
 
 def least(options: list[list[Way]], shape: Sizes, rates: Rates) -> float:
-    """The lowest greatest load of all plans, one by one."""
-    found, ranks = np.inf, shape.ranks
-    for chosen in itertools.product(*options):
-        once = rates.once([way.scheme for way in chosen], shape)
-        spots = [
-            list(itertools.product(range(ranks), repeat=len(way.costs)))
-            if way.place == "rank"
-            else [(node,) for node in range(shape.nodes)]
-            if way.place == "node"
-            else [()]
-            for way in chosen
-        ]
-        for places in itertools.product(*spots):
-            loads = np.zeros(ranks)
-            for way, there in zip(chosen, places, strict=True):
-                if way.place == "rank":
-                    np.add.at(loads, list(there), way.costs)
-                elif way.place == "node":
-                    first = there[0] * shape.ranks_per_node
-                    loads[first : first + shape.ranks_per_node] += way.costs[0]
-                else:
-                    loads += way.costs[0]
-            found = min(found, float(loads.max()) + once)
+    """The lowest greatest load of all plans."""
+    found = np.inf
+    every = [[(way.scheme, loads_anywhere(way, shape)) for way in each] for each in options]
+    for chosen in itertools.product(*every):
+        once = rates.once([scheme for scheme, _ in chosen], shape)
+        sums = np.zeros((1, shape.ranks))
+        for _, loads in chosen:
+            sums = (sums[:, None] + loads).reshape(-1, shape.ranks)
+        found = min(found, float(sums.max(1).min()) + once)
     return found
 
 
