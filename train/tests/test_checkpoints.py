@@ -34,7 +34,7 @@ BASE: dict[str, Any] = {
     "model": "dlrm-small",
     "global_batch": 64,
     "threads": 1,
-    "eval_samples": 500,
+    "eval_samples": 100,
     "steps": 13,
     "checkpoint_every": 3,
     "learning_rate": 0.05,
