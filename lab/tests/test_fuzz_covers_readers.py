@@ -32,7 +32,7 @@ READS = {
 }  # fmt: skip
 """Functions that read files or parse what was read. `open` for reading counts too."""
 
-_CASES = 8
+_CASES = 4
 """Cases of each target that are read."""
 
 _OWN = "what this program wrote itself, to a place of its own"
