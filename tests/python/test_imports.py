@@ -243,7 +243,7 @@ LIBRARIES: dict[str, set[str]] = {
     "polars": {"result", "api", "design", "sweep", "report"},
     "vl_convert": {"report"},
     "yaml": {"documents"},
-    "numpy": {"calibrate", "design", "estimate", "plan"},
+    "numpy": {"calibrate", "design", "estimate", "model", "plan"},
     "scipy": set(),
     "msgspec": {"calibrate", "capture", "kept_runs", "report", "workload", "sweep"},
     "torch": {"capture"},

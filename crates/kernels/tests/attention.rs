@@ -92,6 +92,7 @@ fn kernels(tile: u32) -> Kernels {
         allreduce: None,
         experts: None,
         stream: None,
+        measured: None,
     }
 }
 

@@ -112,7 +112,9 @@ def test_ctrl_c_while_it_starts(seconds: float, tmp_path: Path) -> None:
     """Before Python reads the first line of ours, the signal is Python's; from then on it is one
     line."""
     code = (
-        "import armillary_command, signal, sys\n"
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job ignores it\n"
+        "import armillary_command, sys\n"
         "print('ready', flush=True)\n"
         "sys.argv = ['armillary', 'study', 'v1']\n"
         "sys.exit(armillary_command.main())"

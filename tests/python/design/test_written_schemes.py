@@ -15,7 +15,7 @@ from conftest import Armillary
 
 import armillary as arm
 from armillary.design.curves import NAMES, BandwidthShare, missing
-from armillary.design.designs import Designs
+from armillary.design.result import DesignResult
 
 TWO: list[dict[str, Any]] = [
     {"model": "llama-3-8b", "tp": 8, "micro_batch": 2},
@@ -33,7 +33,7 @@ SPEC: dict[str, Any] = {
 
 
 @cache
-def designed() -> Designs:
+def designed() -> DesignResult:
     return arm.design(SPEC, simulate=0)
 
 
@@ -44,7 +44,7 @@ def _value(objective: str, share: BandwidthShare) -> float:
     return named[objective]
 
 
-def _recommended(result: Designs) -> None:
+def _recommended(result: DesignResult) -> None:
     """The last row is the design of the first line, to the last digit."""
     row = result.schemes[-1]
     assert row.scheme == "optimal"

@@ -46,6 +46,7 @@ _NAMES = frozenset(
         (_SHARD, "TensorProperties"),  # before PyTorch 2.3
         (_SHARD, "MEM_FORMAT_ENCODING"),
         ("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
+        ("builtins", "getattr"),  # members of an enumeration, from Python 3.11.0 to 3.11.3
         ("pathlib", "PosixPath"),
         ("pathlib._local", "PosixPath"),  # Python 3.13
     }
