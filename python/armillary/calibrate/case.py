@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from .. import nccl
 from ..errors import InputError, Problem
@@ -56,7 +56,7 @@ class Case:
         return self._times(self.given or self.platform, {})
 
     def _times(self, platform: Platform, values: Mapping[str, float]) -> list[float]:
-        changes = [(key.removeprefix(_PREFIX), value) for key, value in values.items()]
+        changes = list(zip(_names(tuple(values)), values.values(), strict=True))
         kind = self.table.collective
         found = platform._core.library_times(changes, kind, self._wanted)
         if found is None:
@@ -75,6 +75,12 @@ class Case:
         return (
             (self.platform.npus, 1) if not sizes else (sizes[0], sizes[1] if len(sizes) > 1 else 1)
         )
+
+
+@cache
+def _names(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """As the library has them."""
+    return tuple(key.removeprefix(_PREFIX) for key in keys)
 
 
 def parameters(platform: Platform) -> dict[str, tuple[float, str]]:

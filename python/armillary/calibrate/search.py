@@ -91,6 +91,8 @@ class ParameterSearch:
         self._cases, self._given, self._limits, self._kept = cases, dict(given), limits or {}, kept
         self._stay = stay
         self._measured = [time for case in cases for time in case.measured]
+        self._losses: dict[tuple[float, ...], float] = {}
+        """By values in the order of `given`: descents try most of them more than once."""
 
     def times(self, values: Mapping[str, float]) -> list[float]:
         """Predicted us, a point each."""
@@ -194,6 +196,12 @@ class ParameterSearch:
         return point.take(back.values)
 
     def _loss(self, values: Mapping[str, float]) -> float:
+        here = tuple(map(values.__getitem__, self._given))
+        if here not in self._losses:
+            self._losses[here] = self._loss_at(values)
+        return self._losses[here]
+
+    def _loss_at(self, values: Mapping[str, float]) -> float:
         moved = {key: abs(math.log(value / self._given[key])) for key, value in values.items()}
         return self.error(values) + self._stay * sum(
             by * (_HOST_STAYS if key in _HOST else 1) for key, by in moved.items()
