@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -142,8 +143,8 @@ def _solved(question: Question, band: Vector, span: float) -> Optimum:
     solved = form.solve()
     bandwidth = form.bandwidth(solved)
     duals = form.duals(solved)
-    bound = _bound(question, duals)
     load = duals.load(question)
+    bound = _bound(question, duals, load)
     with np.errstate(divide="ignore", invalid="ignore"):
         marginal = np.where(load > 0, load / bandwidth**2, 0.0)
     value = question.value(bandwidth)
@@ -169,19 +170,19 @@ class _Duals:
         """[D] bytes that weigh on each dimension."""
         found = np.zeros(question.dimensions)
         for model, terms in zip(question.models, self.terms, strict=True):
-            found += np.sum(_filled(terms, model) * model.loads, axis=0)
+            found += (_filled(terms, model) * model.loads).sum(axis=0)
         return found
 
 
 def _filled(terms: Vector, model: StepModel) -> Vector:
     """[G, D] how much of each term's work on each dimension the multipliers of its rows add up
     to."""
-    outer = np.sum(terms, axis=1, keepdims=True) - np.cumsum(terms, axis=1)
+    outer = terms.sum(axis=1, keepdims=True) - terms.cumsum(axis=1)
     found: Vector = terms + model.fill * outer
     return found
 
 
-def _bound(question: Question, duals: _Duals) -> float:
+def _bound(question: Question, duals: _Duals, load: Vector) -> float:
     """The dual objective, a lower bound of the primal one; minus infinity where the multipliers
     prove nothing."""
     total = 0.0
@@ -191,7 +192,7 @@ def _bound(question: Question, duals: _Duals) -> float:
             float(own @ each.offsets)
             for own, each in zip(duals.lines[index], model.parts, strict=True)
         )
-        total += float(np.sum(_filled(duals.terms[index], model) * model.fixed))
+        total += float((_filled(duals.terms[index], model) * model.fixed).sum())
         limit = question.limits[index] if question.limits else None
         if limit is not None:
             total -= max(0.0, duals.times[index] - question.weights[index]) * limit
@@ -199,12 +200,11 @@ def _bound(question: Question, duals: _Duals) -> float:
         -1, question.dimensions
     )
     limits = np.array([each.limit for each in question.constraints])
-    load = duals.load(question)
     multipliers = _priced(duals.constraints, matrix, question)
     prices = matrix.T @ multipliers + (question.price if question.price is not None else 0.0)
-    if np.any((prices < 0) & (load >= 0)):
+    if ((prices < 0) & (load >= 0)).any():
         return -math.inf
-    return total - float(limits @ multipliers) + float(np.sum(2 * np.sqrt(load * prices)))
+    return total - float(limits @ multipliers) + float((2 * np.sqrt(load * prices)).sum())
 
 
 def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
@@ -212,7 +212,7 @@ def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
     all share."""
     own = question.price if question.price is not None else np.zeros(question.dimensions)
     prices = matrix.T @ multipliers + own
-    if np.all(prices >= 0):
+    if (prices >= 0).all():
         return multipliers
     whole = [index for index, row in enumerate(matrix) if np.all(row > 0)]
     if not whole:
@@ -222,34 +222,128 @@ def _priced(multipliers: Vector, matrix: Vector, question: Question) -> Vector:
     return mended
 
 
-class _Form:
-    """The program as matrices.
+class _Rows:
+    """The rows of the program, which depend on neither prices nor weights.
 
     Columns: bw [D], u [D], t of every model [G], its x [P], T [W], in units that make all of them
     near 1."""
 
-    def __init__(self, question: Question, band: Vector, span: float) -> None:
-        self.question, self.band, self.span = question, band, span
-        self.dims = question.dimensions
-        terms = [len(model.terms) for model in question.models]
-        parts = [len(model.parts) for model in question.models]
+    def __init__(
+        self,
+        models: tuple[StepModel, ...],
+        constraints: tuple[Constraint, ...],
+        limits: tuple[float | None, ...],
+        band: tuple[float, ...],
+        span: float,
+    ) -> None:
+        self.models, self.constraints, self.limits = models, constraints, limits
+        self.band, self.span, self.dims = band, span, len(band)
+        terms = [len(model.terms) for model in models]
+        parts = [len(model.parts) for model in models]
         self.first_term = 2 * self.dims + np.cumsum([0, *terms])
         self.first_part = int(self.first_term[-1]) + np.cumsum([0, *parts])
         self.first_time = int(self.first_part[-1])
-        self.columns = self.first_time + len(question.models)
-        self.size = 1.0
-        self.rows: list[dict[int, float]] = []
+        self.columns = self.first_time + len(models)
+        self.used = np.any([np.any(model.loads > 0, axis=0) for model in models], axis=0)
+        self.sizes = [self._size(each) for each in constraints]
+        self.entries: list[tuple[int, int, float]] = []
+        """Row, column and value of the coefficients."""
         self.right: list[float] = []
-        self.used = np.any([np.any(model.loads > 0, axis=0) for model in question.models], axis=0)
+        equal = self._bandwidth_rows(True)
+        more = self._bandwidth_rows(False) + self._floors() + self._time_rows()
+        self.counts = (equal, more, self._hyperbolas())
+        """Equations, inequalities and cones."""
+
+    def _bandwidth_rows(self, equal: bool) -> int:
+        chosen = [
+            (each, size)
+            for each, size in zip(self.constraints, self.sizes, strict=True)
+            if each.equal is equal
+        ]
+        for each, size in chosen:
+            row = {
+                d: value * self.band[d] / size for d, value in enumerate(each.coefficients) if value
+            }
+            self._add(row, each.limit / size)
+        return len(chosen)
+
+    def _size(self, constraint: Constraint) -> float:
+        """Divisor of a constraint's row."""
+        scaled = np.array(constraint.coefficients) * np.array(self.band)
+        return float(np.max(np.abs(scaled))) or 1.0
+
+    def _floors(self) -> int:
+        for d in range(self.dims):
+            self._add({d: -1.0}, 0.0)
+        return self.dims
+
+    def _time_rows(self) -> int:
+        before = len(self.right)
+        for index, model in enumerate(self.models):
+            time, first, part = (
+                self.first_time + index,
+                int(self.first_term[index]),
+                int(self.first_part[index]),
+            )
+            held = {part + p: 1.0 for p in range(len(model.parts))}
+            self._add({**held, time: -1.0}, -model.compute / self.span)
+            for p, each in enumerate(model.parts):
+                for offset, counts in zip(each.offsets.tolist(), each.counts.tolist(), strict=True):
+                    row = {first + g: value for g, value in enumerate(counts) if value}
+                    self._add({**row, part + p: -1.0}, -offset / self.span)
+            for g, loads in enumerate(model.loads.tolist()):
+                for d in range(self.dims):
+                    self._add(*self._term_row(model, g, d, loads, first + g))
+            if self.limits and self.limits[index] is not None:
+                self._add({time: 1.0}, float(self.limits[index] or 0.0) / self.span)
+        return len(self.right) - before
+
+    def _term_row(
+        self, model: StepModel, g: int, d: int, loads: list[float], time: int
+    ) -> tuple[dict[int, float], float]:
+        """Time of a term if dimension `d` is the slowest."""
+        shares = [1.0 if e == d else model.fill if e < d else 0.0 for e in range(self.dims)]
+        row = {
+            self.dims + e: loads[e] * share / self.band[e] / self.span
+            for e, share in enumerate(shares)
+            if loads[e] * share
+        }
+        return {**row, time: -1.0}, -float(np.dot(model.fixed[g], shares)) / self.span
+
+    def _hyperbolas(self) -> int:
+        """`bw u >= 1` as `|(bw - u, 2)| <= bw + u`, for the dimensions that carry anything."""
+        dims = [d for d in range(self.dims) if self.used[d]]
+        for d in dims:
+            self._add({d: -1.0, self.dims + d: -1.0}, 0.0)
+            self._add({d: -1.0, self.dims + d: 1.0}, 0.0)
+            self._add({}, 2.0)
+        return len(dims)
+
+    def _add(self, row: dict[int, float], right: float) -> None:
+        index = len(self.right)
+        self.entries += [(index, column, value) for column, value in row.items()]
+        self.right.append(right)
+
+
+_rows = lru_cache(8)(_Rows)
+"""Rows of the latest questions: a front asks one with many prices."""
+
+
+class _Form:
+    """The program of a question, in units that make all variables near 1."""
+
+    def __init__(self, question: Question, band: Vector, span: float) -> None:
+        self.question, self.band, self.span = question, band, span
+        self.dims, self.size = question.dimensions, 1.0
+        self.rows = _rows(
+            question.models, question.constraints, question.limits, tuple(band.tolist()), span
+        )
 
     def solve(self) -> Solution:
         """Runs the solver. Raises `NoSolution` unless it found an optimum."""
-        equal = self._bandwidth_rows(True)
-        more = self._bandwidth_rows(False) + self._floors() + self._time_rows()
-        rows = (equal, more, self._hyperbolas())
-        objective = self._objective().tolist()
-        solved = Solution(*_core.cones(objective, _entries(self.rows), self.right, rows))
-        if not np.all(np.isfinite(solved.x)) or "Infeasible" in solved.status:
+        rows, objective = self.rows, self._objective().tolist()
+        solved = Solution(*_core.cones(objective, rows.entries, rows.right, rows.counts))
+        if not np.isfinite(solved.x).all() or "Infeasible" in solved.status:
             raise NoSolution(solved.status)
         return solved
 
@@ -271,8 +365,7 @@ class _Form:
         prices = np.zeros(len(self.question.constraints))
         prices[equal] = z[: len(equal)]
         prices[less] = np.maximum(z[len(equal) : len(equal) + len(less)], 0.0)
-        sizes = [self._size(each) for each in self.question.constraints]
-        prices = prices * self.span / np.array(sizes)
+        prices = prices * self.span / np.array(self.rows.sizes)
         at = len(equal) + len(less) + self.dims
         found = _Duals([], [], [], prices)
         for index, model in enumerate(self.question.models):
@@ -296,83 +389,13 @@ class _Form:
         return found
 
     def _objective(self) -> Vector:
-        found = np.zeros(self.columns)
+        found = np.zeros(self.rows.columns)
         if self.question.price is not None:
             found[: self.dims] = self.question.price * self.band / self.span
-        found[self.first_time :] = self.question.weights
-        self.size = float(np.max(np.abs(found))) or 1.0
+        found[self.rows.first_time :] = self.question.weights
+        self.size = float(np.abs(found).max()) or 1.0
         scaled: Vector = found / self.size
         return scaled
-
-    def _bandwidth_rows(self, equal: bool) -> int:
-        chosen = [each for each in self.question.constraints if each.equal is equal]
-        for each in chosen:
-            size = self._size(each)
-            row = {
-                d: value * float(self.band[d]) / size
-                for d, value in enumerate(each.coefficients)
-                if value
-            }
-            self._add(row, each.limit / size)
-        return len(chosen)
-
-    def _size(self, constraint: Constraint) -> float:
-        """Divisor of a constraint's row."""
-        return float(np.max(np.abs(np.array(constraint.coefficients) * self.band))) or 1.0
-
-    def _floors(self) -> int:
-        for d in range(self.dims):
-            self._add({d: -1.0}, 0.0)
-        return self.dims
-
-    def _time_rows(self) -> int:
-        before = len(self.rows)
-        for index, model in enumerate(self.question.models):
-            time, first, part = (
-                self.first_time + index,
-                int(self.first_term[index]),
-                int(self.first_part[index]),
-            )
-            held = {part + p: 1.0 for p in range(len(model.parts))}
-            self._add({**held, time: -1.0}, -model.compute / self.span)
-            for p, each in enumerate(model.parts):
-                for offset, counts in zip(each.offsets, each.counts, strict=True):
-                    row = {first + g: float(value) for g, value in enumerate(counts) if value}
-                    self._add({**row, part + p: -1.0}, -float(offset) / self.span)
-            for g, loads in enumerate(model.loads):
-                for d in range(self.dims):
-                    self._add(*self._term_row(model, g, d, loads, first + g))
-            if self.question.limits and self.question.limits[index] is not None:
-                self._add({time: 1.0}, float(self.question.limits[index] or 0.0) / self.span)
-        return len(self.rows) - before
-
-    def _term_row(
-        self, model: StepModel, g: int, d: int, loads: Vector, time: int
-    ) -> tuple[dict[int, float], float]:
-        """Time of a term if dimension `d` is the slowest."""
-        shares = [1.0 if e == d else model.fill if e < d else 0.0 for e in range(self.dims)]
-        row = {
-            self.dims + e: self._load(e, loads[e] * share)
-            for e, share in enumerate(shares)
-            if loads[e] * share
-        }
-        return {**row, time: -1.0}, -float(np.dot(model.fixed[g], shares)) / self.span
-
-    def _load(self, dimension: int, size: float) -> float:
-        return float(size) / float(self.band[dimension]) / self.span
-
-    def _hyperbolas(self) -> int:
-        """`bw u >= 1` as `|(bw - u, 2)| <= bw + u`, for the dimensions that carry anything."""
-        dims = [d for d in range(self.dims) if self.used[d]]
-        for d in dims:
-            self._add({d: -1.0, self.dims + d: -1.0}, 0.0)
-            self._add({d: -1.0, self.dims + d: 1.0}, 0.0)
-            self._add({}, 2.0)
-        return len(dims)
-
-    def _add(self, row: dict[int, float], right: float) -> None:
-        self.rows.append(row)
-        self.right.append(right)
 
 
 def _units(question: Question) -> tuple[float, float]:
@@ -396,22 +419,16 @@ def _units(question: Question) -> tuple[float, float]:
     return band, max(load / band, seconds, 1e-12)
 
 
-def _entries(rows: list[dict[int, float]]) -> list[tuple[int, int, float]]:
-    return [
-        (index, column, value) for index, row in enumerate(rows) for column, value in row.items()
-    ]
-
-
 def _summing(lines: Vector, total: float) -> Vector:
     """Multipliers of a part's lines: they add up to that of its model."""
     kept: Vector = np.maximum(lines, 0.0)
-    whole = float(np.sum(kept))
+    whole = float(kept.sum())
     return kept * (total / whole) if whole > 0 else np.full(len(kept), total / len(kept))
 
 
 def _balanced(terms: Vector, wanted: Vector) -> Vector:
     """Multipliers of a term's dimensions: they add up to what the paths hold of the term."""
-    sums = np.sum(terms, axis=1, keepdims=True)
+    sums = terms.sum(axis=1, keepdims=True)
     shares = np.where(sums > 0, terms, 1.0)
-    found: Vector = shares / np.sum(shares, axis=1, keepdims=True) * wanted[:, None]
+    found: Vector = shares / shares.sum(axis=1, keepdims=True) * wanted[:, None]
     return found

@@ -74,15 +74,15 @@ class StepModel:
         """[G] seconds of each term; `bandwidth` in bytes a second. No bandwidth where bytes go
         takes for ever."""
         busy = _over(self.loads, bandwidth) + self.fixed
-        filled = busy + self.fill * (np.cumsum(busy, axis=1) - busy)
-        found: Vector = np.max(filled, axis=1, initial=0.0)
+        filled = busy + self.fill * (busy.cumsum(axis=1) - busy)
+        found: Vector = filled.max(axis=1, initial=0.0)
         return found
 
     def time(self, bandwidth: Sequence[float] | Vector) -> float:
         """Seconds of a step."""
         times = self.term_times(bandwidth)
         return self.compute + sum(
-            float(np.max(each.offsets + _weighted(each.counts, times))) for each in self.parts
+            float((each.offsets + _weighted(each.counts, times)).max()) for each in self.parts
         )
 
     def communication(self, bandwidth: Sequence[float] | Vector) -> float:
@@ -119,15 +119,14 @@ def everything(terms: int) -> StepPart:
 def _over(loads: Vector, bandwidth: Sequence[float] | Vector) -> Vector:
     """Bytes over bandwidth, nothing where there are no bytes, for ever where there is no
     bandwidth."""
-    given = np.broadcast_to(np.asarray(bandwidth, dtype=float), loads.shape)
+    given = np.asarray(bandwidth, dtype=float)
     with np.errstate(divide="ignore"):
-        found: Vector = np.divide(loads, given, out=np.zeros_like(loads), where=loads > 0)
+        found: Vector = np.divide(loads, given, out=np.zeros(loads.shape), where=loads > 0)
     return found
 
 
 def _weighted(counts: Vector, times: Vector) -> Vector:
     """`counts @ times` in which nothing of what takes for ever is nothing."""
-    found: Vector = np.sum(
-        np.multiply(counts, times, out=np.zeros_like(counts), where=counts > 0), axis=1
-    )
+    products = np.multiply(counts, times, out=np.zeros(counts.shape), where=counts > 0)
+    found: Vector = products.sum(axis=1)
     return found
