@@ -55,6 +55,8 @@ _HOST = (_START, "library.min_call_interval")
 _HOST_STAYS = 0.3
 """As a part of that: a host's times differ from machine to machine; what may be its own or a link's
 is its own."""
+_LOSSES = 2**16
+"""Losses that a search keeps at most."""
 _DEVIATIONS = 1.96
 _NUDGE = 1.001
 _SURE = 0.002
@@ -92,7 +94,7 @@ class ParameterSearch:
         self._stay = stay
         self._measured = [time for case in cases for time in case.measured]
         self._losses: dict[tuple[float, ...], float] = {}
-        """By values in the order of `given`: descents try most of them more than once."""
+        """Losses by values in the order of `given`: descents try most of them more than once."""
 
     def times(self, values: Mapping[str, float]) -> list[float]:
         """Predicted us, a point each."""
@@ -198,6 +200,8 @@ class ParameterSearch:
     def _loss(self, values: Mapping[str, float]) -> float:
         here = tuple(map(values.__getitem__, self._given))
         if here not in self._losses:
+            if len(self._losses) >= _LOSSES:
+                self._losses.clear()
             self._losses[here] = self._loss_at(values)
         return self._losses[here]
 

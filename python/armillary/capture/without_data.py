@@ -47,7 +47,7 @@ def _tensors(fake: FakeTensorMode, module: torch.nn.Module) -> dict[int, Any]:
     found: dict[int, Any] = {}
     with fake:
         for each in plain:
-            # the tensor of `from_tensor`, in a tenth of the time.
+            # as `from_tensor` makes it, in a tenth of the time
             made = torch.empty(each.shape, dtype=each.dtype, device=each.device)
             made.requires_grad_(each.requires_grad)
             if isinstance(each, torch.nn.Parameter):

@@ -178,7 +178,8 @@ def _are_tables(paths: list[str], of_traces: list[str], of_tables: dict[str, boo
     wrong = of_traces if tables else [key for key, given in of_tables.items() if given]
     if wrong:
         said = f"has no effect on {'tables of kernels' if tables else 'traces'}"
-        raise InputError([Problem("", key, said, "without it") for key in wrong])
+        allowed = "without it" if tables else "without it; tables of kernels are .csv or .csv.gz"
+        raise InputError([Problem("", key, said, allowed) for key in wrong])
     return bool(tables)
 
 

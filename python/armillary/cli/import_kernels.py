@@ -33,27 +33,27 @@ def import_kernels(
     if out == "-":
         said = "the platform and its kernels are two files"
         raise InputError([Problem("", "--output -", said, "a file")])
-    beside = Path(out).with_suffix(".kernels.json")
-    outputs = {"--output": out, "kernels of --output": str(beside), "--json": json}
+    kernels_file = Path(out).with_suffix(".kernels.json")
+    outputs = {"--output": out, "kernels of --output": str(kernels_file), "--json": json}
     output.claim(outputs, *tables, platform)
     target = Platform.load(platform)
     if target._core.kernel_table() is not None:
         output.log(f"warning: the measured kernels of {platform} are replaced, not added to")
     found = import_tables(tables, target, gpu)
-    new = not beside.exists()
-    files.write_text(beside, as_json(found.file))
+    new = not kernels_file.exists()
+    files.write_text(kernels_file, as_json(found.file))
     try:
-        files.write_text(out, overlay(platform, out, beside.name))
+        files.write_text(out, overlay(platform, out, kernels_file.name))
     except BaseException:
         if new:
-            beside.unlink(missing_ok=True)
+            kernels_file.unlink(missing_ok=True)
         raise
-    output.log(f"platform written to {out}, its measured kernels to {beside}")
+    output.log(f"platform written to {out}, its measured kernels to {kernels_file}")
     if json != "-":
         from ..report import words
 
         words.show(_page(found, out), output.console())
-    output.write_json(json, json_text.dumps(_result(found, out, str(beside)), indent=2))
+    output.write_json(json, json_text.dumps(_result(found, out, str(kernels_file)), indent=2))
 
 
 def _page(found: Imported, out: str) -> Page:
@@ -79,12 +79,12 @@ def _shapes(rows: Rows) -> int:
     return len({numbers for numbers, _ in rows.times()})
 
 
-def _result(found: Imported, out: str, beside: str) -> dict[str, object]:
+def _result(found: Imported, out: str, kernels_file: str) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "version": __version__,
         "output": out,
-        "kernels_file": beside,
+        "kernels_file": kernels_file,
         "npu": found.file.npu,
         "software": list(found.software),
         "kernels": [

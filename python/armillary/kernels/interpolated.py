@@ -239,7 +239,8 @@ def _ends(errors: Sequence[float]) -> tuple[float, float]:
 
 
 def _solved(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """The solution of equations with a positive definite matrix, by Cholesky's method."""
+    """The solution of equations with a positive definite matrix, by Cholesky's method. In Python,
+    because the last bits of numpy's depend on the processor; there are at most 16 equations."""
     size = len(right)
     lower: list[list[float]] = []
     for row in range(size):

@@ -101,7 +101,7 @@ def test_a_small_table_has_the_interval_of_the_formula(tmp_path: Path) -> None:
 
 
 def test_intervals_hold_four_measurements_in_five() -> None:
-    """Of rows whose noise is known, each left out of the table in turn."""
+    """Rows whose noise is known, each left out of the table in turn."""
     draw = random.Random(2)
     shapes = {(draw.randint(1, 4096), draw.randint(1, 4096), 512, 1): 0.0 for _ in range(60)}
     times = {numbers: math.exp(draw.gauss(0, 0.1)) for numbers in shapes}

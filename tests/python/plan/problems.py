@@ -60,7 +60,7 @@ def instance(seed: int) -> Instance:
 
 
 def loads_anywhere(way: Way, sizes: Sizes) -> NDArray[np.float64]:
-    """What a way costs each rank, [places, ranks], wherever its shards may be."""
+    """Cost of a way for each rank, [places, ranks], wherever its shards may be."""
     return _everywhere(way, way.costs, sizes)
 
 

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from armillary.uncertainty import GOAL, Interval, Residual, of
+from armillary.uncertainty import GOAL, LEVEL, Interval, Residual, of
 
 HEAD = (
     "sources (measurements)",
@@ -40,7 +40,7 @@ _LABELS = {
 """Labels of residuals in the words of the page. A label with one value is not a group."""
 _FEWEST = 3
 """Sources of a group whose intervals are judged."""
-_OUTSIDE = 2 / (1 - 0.8)
+_OUTSIDE = 2 / (1 - LEVEL)
 """Weight of the distance of a measurement outside of its interval: 2 / (1 - level)."""
 
 
