@@ -36,6 +36,14 @@ _log: ContextVar[Log] = ContextVar("log")
 """The log of the capture at work, which takes operations."""
 
 
+class SortedSet(set[Any]):
+    """A set that is read in order. Models loop over sets of words, such as the kinds of their
+    layers, and Python's order of words differs from process to process."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__(), key=repr))
+
+
 @contextmanager
 def catching(module: torch.nn.Module, log: Log) -> Iterator[None]:
     """Puts fused kernels in place of reference code while `module` runs."""
@@ -45,7 +53,13 @@ def catching(module: torch.nn.Module, log: Log) -> Iterator[None]:
         for name in sorted({type(each).__module__ for each in module.modules()}):
             for place, function, stand in _stands(sys.modules[name]):
                 stack.enter_context(mock.patch.object(place, function, stand))
+            if name.startswith("transformers."):
+                own = mock.patch.object(sys.modules[name], "set", SortedSet, create=True)
+                stack.enter_context(own)
         for each in module.modules():
+            for attribute, value in vars(each).items():
+                if type(value) is set and not attribute.startswith("_"):
+                    stack.enter_context(mock.patch.object(each, attribute, SortedSet(value)))
             rule = RULES.get(type(each).__qualname__)
             if rule and type(each).__module__.startswith("transformers."):
                 stand = functools.partial(rule, each)

@@ -176,3 +176,15 @@ def test_a_window_hides_what_is_far() -> None:
         2 * heads * (tokens * window - window**2 // 2) * 2 * width,
         2 * heads * (tokens * tokens // 2) * 2 * width,
     ]
+
+
+def test_kinds_of_layers_are_read_in_order() -> None:
+    """Gemma 3 loops over a set of two words."""
+    read = [
+        buffer.parameter
+        for each in captured("gemma-3-27b", LONG).before.operations
+        for buffer in each.reads
+        if buffer.parameter.endswith("_inv_freq")
+    ]
+    assert len(set(read)) == 2
+    assert read == sorted(read)

@@ -247,3 +247,28 @@ def test_operators_without_a_formula_give_a_warning() -> None:
     (warning,) = arm.capture(Inverse(), torch.empty(2, 4)).warnings
     assert warning == "operations are not counted of linalg_inv_ex, only bytes"
     assert arm.capture(Perceptron(), torch.empty(2, 8)).warnings == ()
+
+
+class Named(nn.Module):
+    """Layers that are read from a set of their names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = {f"layer_{index}" for index in range(12)}
+        for name in sorted(self.names):
+            self.add_module(name, nn.Linear(8, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for name in self.names:
+            x = self.get_submodule(name)(x)
+        return x
+
+
+def test_sets_are_read_in_order() -> None:
+    """Python's own order of words differs from process to process."""
+    module = Named()
+    found = arm.capture(module, torch.zeros(4, 8))
+    read = [buffer.parameter for each in found.after.operations for buffer in each.reads]
+    used = [each for each in read if each.endswith("weight")][: len(module.names)]
+    assert used == [f"{name}.weight" for name in sorted(module.names)]
+    assert type(module.names) is set
