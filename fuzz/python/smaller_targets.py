@@ -172,6 +172,12 @@ h100,trtllm,1.0,1000,2.5
 a100,vllm,0.1,100000,12.25
 """
 
+EXCHANGES = b"""op_name,node_num,hidden_size,num_token,num_topk,num_experts,dispatch_sms,\
+dispatch_transmit_us,dispatch_notify_us,combine_sms,combine_transmit_us,combine_notify_us,system,ver
+normal,1,7168,128,8,256,24,45.5,0,24,80.25,0,h100,0.5.12
+normal,8,7168,128,8,256,20,260,75.5,20,210,190,gb200,0.5.6.post2
+"""
+
 
 def _kernels(folder: Path, files: Files) -> object:
     from armillary.kernels import Stream
@@ -322,7 +328,11 @@ TARGETS = (
     Target("layouts", lambda: [{"layouts.csv": LAYOUTS}], _layouts),
     Target(
         "kernels",
-        lambda: [{"k.csv": KERNELS}, {"k.csv.gz": gzip.compress(KERNELS, mtime=0)}],
+        lambda: [
+            {"k.csv": KERNELS},
+            {"k.csv": EXCHANGES},
+            {"k.csv.gz": gzip.compress(KERNELS, mtime=0)},
+        ],
         _kernels,
     ),
     Target("measured_kernels", _measured_kernels, _measured_kernel),

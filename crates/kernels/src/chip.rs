@@ -44,6 +44,9 @@ pub struct Chip {
     pub link: f64,
     /// GPUs of a node.
     pub node: f64,
+    /// Bandwidth of a GPU to those of other nodes, one direction, bytes a second; nothing where
+    /// there are no such.
+    pub network: Option<f64>,
     rates: Rates,
     int8: Option<Flops>,
 }
@@ -59,9 +62,16 @@ impl Chip {
             l2_cache: sheet.l2_cache.0 as f64,
             link: link.0 as f64,
             node: f64::from(node),
+            network: None,
             rates,
             int8: sheet.peak_int8,
         }
+    }
+
+    /// The same GPU with a network between nodes.
+    #[must_use]
+    pub fn behind(self, network: Option<Bandwidth>) -> Chip {
+        Chip { network: network.map(|found| found.0 as f64), ..self }
     }
 
     /// Peak rate of products whose elements are multiplied in `format`, operations a second.

@@ -10,7 +10,10 @@
 pub mod allreduce;
 pub mod attention;
 mod chip;
+pub mod combine;
+pub mod dispatch;
 mod estimate;
+pub mod exchange;
 pub mod experts;
 pub mod flash;
 mod format;
@@ -49,6 +52,10 @@ section! {
         pub allreduce: Option<allreduce::Parameters>, default None;
         /// Layers of experts.
         pub experts: Option<experts::Parameters>, default None;
+        /// Dispatch of tokens to experts.
+        pub dispatch: Option<dispatch::Parameters>, default None;
+        /// Combination of the results of experts.
+        pub combine: Option<combine::Parameters>, default None;
         /// Streams over memory.
         pub stream: Option<stream::Parameters>, default None;
         /// Attention.
@@ -72,12 +79,27 @@ pub enum Kernel {
     Allreduce(allreduce::Shape),
     /// A layer of experts.
     Experts(experts::Shape),
+    /// Dispatch of tokens to experts.
+    Dispatch(exchange::Shape),
+    /// Combination of the results of experts.
+    Combine(exchange::Shape),
     /// A stream over memory.
     Stream(stream::Shape),
     /// Attention.
     Attention(attention::Shape),
     /// Multi-head latent attention.
     Mla(mla::Shape),
+}
+
+impl Kernel {
+    /// Ranks that the kernel's messages reach, its own with them, where these may be on several
+    /// nodes.
+    pub fn ranks(&self) -> Option<u64> {
+        match self {
+            Kernel::Dispatch(shape) | Kernel::Combine(shape) => Some(shape.ep),
+            _ => None,
+        }
+    }
 }
 
 impl Kernels {
@@ -100,6 +122,12 @@ impl Kernels {
             }
             Kernel::Experts(shape) => {
                 experts::estimate(chip, fitted(self.experts.as_ref(), "experts")?, shape)
+            }
+            Kernel::Dispatch(shape) => {
+                dispatch::estimate(chip, &fitted(self.dispatch.as_ref(), "dispatch")?, shape)
+            }
+            Kernel::Combine(shape) => {
+                combine::estimate(chip, &fitted(self.combine.as_ref(), "combine")?, shape)
             }
             Kernel::Stream(shape) => {
                 stream::estimate(chip, fitted(self.stream.as_ref(), "stream")?, shape)

@@ -91,6 +91,8 @@ fn kernels(tile: u32) -> Kernels {
         gemm: None,
         allreduce: None,
         experts: None,
+        dispatch: None,
+        combine: None,
         stream: None,
         measured: None,
     }

@@ -17,7 +17,9 @@ impl Platform {
         let [fp4, fp8, fp32] = roofline(&npu.compute).map_or([None; 3], |found| found.widths);
         let rates = Rates { usual, fp4, fp8, fp32 };
         let (node, link) = node(&self.fabric);
-        kernels.estimate(&Chip::new(kernels.sheet(), rates, memory, link, node), kernel)
+        let beyond = kernel.ranks().and_then(|ranks| network(&self.fabric, node, ranks));
+        let chip = Chip::new(kernels.sheet(), rates, memory, link, node).behind(beyond);
+        kernels.estimate(&chip, kernel)
     }
 }
 
@@ -44,4 +46,32 @@ fn node(fabric: &Fabric) -> (u32, Bandwidth) {
             (inside.iter().map(|dim| dim.size).product(), graph.machine_bandwidth())
         }
     }
+}
+
+/// The least bandwidth of an NPU, one way, along the dimensions beyond its node that `ranks`
+/// neighbouring NPUs take; nothing where they are in one node, or where there are fewer.
+fn network(fabric: &Fabric, node: u32, ranks: u64) -> Option<Bandwidth> {
+    let along: Vec<(u32, Bandwidth)> = match fabric {
+        Fabric::Stacked(dims) => dims.iter().skip(1).map(|dim| (dim.size, dim.bandwidth)).collect(),
+        Fabric::Graph(graph) => {
+            let inside = graph.machine().0;
+            let reach = graph.reach().iter().skip(inside);
+            graph
+                .dims
+                .iter()
+                .skip(inside)
+                .zip(reach)
+                .map(|(dim, at)| (dim.size, at.share))
+                .collect()
+        }
+    };
+    let (mut reached, mut least) = (u64::from(node), None);
+    for (size, bandwidth) in along {
+        if reached >= ranks {
+            break;
+        }
+        reached *= u64::from(size);
+        least = Some(least.map_or(bandwidth, |found: Bandwidth| found.min(bandwidth)));
+    }
+    least.filter(|_| reached >= ranks)
 }

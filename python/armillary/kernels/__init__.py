@@ -1,4 +1,5 @@
-"""Times of single kernels: matrix products, attention, experts, streams.
+"""Times of single kernels: matrix products, attention, experts and their
+exchanges, streams.
 
 The formulas are in `crates/kernels`, their parameters in `systems/parts/kernels`. Tables of
 measured kernels (`tables/`) become a file of a platform (`imported.py`, `measured_file.py`), and
@@ -6,7 +7,18 @@ times between them are interpolated (`interpolated.py`). The page is docs/models
 
 from __future__ import annotations
 
-from .shapes import KINDS, Allreduce, Attention, Experts, Gemm, Mla, Shape, Stream
+from .shapes import (
+    KINDS,
+    Allreduce,
+    Attention,
+    Combine,
+    Dispatch,
+    Experts,
+    Gemm,
+    Mla,
+    Shape,
+    Stream,
+)
 from .times import Basis, Time, measured_kernels, one, origin, seconds
 
 __all__ = [
@@ -14,6 +26,8 @@ __all__ = [
     "Allreduce",
     "Attention",
     "Basis",
+    "Combine",
+    "Dispatch",
     "Experts",
     "Gemm",
     "Mla",

@@ -51,7 +51,9 @@ def parts(shape: Shape) -> tuple[Words, Numbers]:
 class Rows:
     """Measured kernels of one kind with the same words."""
 
-    kind: Literal["allreduce", "attention", "experts", "gemm", "mla", "stream"]
+    kind: Literal[
+        "allreduce", "attention", "combine", "dispatch", "experts", "gemm", "mla", "stream"
+    ]
     words: Mapping[str, str]
     numbers: Mapping[str, tuple[_Number, ...]]
     """Columns, one for each number of the shape."""

@@ -35,6 +35,54 @@ class Allreduce(Shape):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange(Shape):
+    """Tokens between ranks and the ranks of their experts."""
+
+    kind: ClassVar[str] = ""
+    tokens: int
+    """Tokens of each rank."""
+    hidden: int
+    """Elements of a token."""
+    experts: int
+    """Experts of the layer."""
+    top_k: int
+    """Experts of each token."""
+    ep: int
+    """Ranks that share the experts."""
+    sms: int = 20
+    """Multiprocessors of DeepEP's normal kernels."""
+    groups: int = 0
+    """Most nodes of a token; 0 without a limit."""
+    format: str = "bf16"
+    """Number format in which results are sent: bf16, by trtllm_two_sided also nvfp4."""
+    backend: str = "deepep_ll"
+    """Library: deepep_ll or deepep_normal, DeepEP's low-latency or normal kernels; trtllm or
+    trtllm_two_sided, TensorRT-LLM's within NVLink."""
+    routing: str = "random"
+    """How routers spread the experts of a token: random, or balanced over the
+    largest possible number of ranks."""
+    stage: str = "whole"
+    """The part that is timed: whole; of trtllm_two_sided also prepare, which finds the places of
+    the tokens, or copy."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dispatch(Exchange):
+    """A dispatch: each token goes to the ranks of its experts."""
+
+    kind: ClassVar[str] = "dispatch"
+    format: str = "fp8"
+    """Number format in which tokens are sent: bf16 or fp8, by TensorRT-LLM also nvfp4."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Combine(Exchange):
+    """A combine: the results of a token's experts go back to its rank, which adds them."""
+
+    kind: ClassVar[str] = "combine"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Experts(Shape):
     """A layer of experts on one rank, from the router's choices to the sum over them."""
 
@@ -162,7 +210,8 @@ class Gemm(Shape):
 
 
 KINDS: dict[str, type[Shape]] = {
-    shape.kind: shape for shape in (Allreduce, Attention, Experts, Gemm, Mla, Stream)
+    shape.kind: shape
+    for shape in (Allreduce, Attention, Combine, Dispatch, Experts, Gemm, Mla, Stream)
 }
 """Every kind of kernel, and its shape."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .allreduce import ALLREDUCE
 from .attention import ATTENTION, MLA
+from .exchange import COMBINE_LL, COMBINE_NORMAL, DISPATCH_LL, DISPATCH_NORMAL, TRTLLM_EXCHANGE
 from .experts import EXPERTS
 from .gemm import GEMM
 from .rows import (
@@ -24,16 +25,32 @@ from .rows import (
     read,
 )
 
-TABLES: tuple[Table, ...] = (ALLREDUCE, ATTENTION, EXPERTS, GEMM, MLA)
+TABLES: tuple[Table, ...] = (
+    ALLREDUCE,
+    ATTENTION,
+    COMBINE_LL,
+    COMBINE_NORMAL,
+    DISPATCH_LL,
+    DISPATCH_NORMAL,
+    EXPERTS,
+    GEMM,
+    MLA,
+    TRTLLM_EXCHANGE,
+)
 
 __all__ = [
     "ALLREDUCE",
     "ATTENTION",
+    "COMBINE_LL",
+    "COMBINE_NORMAL",
+    "DISPATCH_LL",
+    "DISPATCH_NORMAL",
     "EXPERTS",
     "GEMM",
     "MLA",
     "SYSTEMS",
     "TABLES",
+    "TRTLLM_EXCHANGE",
     "Left",
     "Measured",
     "Row",

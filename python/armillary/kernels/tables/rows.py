@@ -41,10 +41,10 @@ class System:
 
 SYSTEMS = {
     "a100": System("dgx-a100-80gb", "ampere"),
-    "h100": System("dgx-h100", "hopper"),
-    "h200": System("hgx-h200", "hopper"),
-    "b200": System("dgx-b200", "blackwell"),
-    "gb200": System("gb200-nvl72", "blackwell"),
+    "h100": System("dgx-h100-16n", "hopper"),
+    "h200": System("hgx-h200-16n", "hopper"),
+    "b200": System("dgx-b200-16n", "blackwell"),
+    "gb200": System("gb200-nvl72-8r", "blackwell"),
     "b300": System("dgx-b300", "blackwell"),
     "gb300": System("gb300-nvl72", "blackwell"),
     "rtx_pro_6000": System("rtx-pro-6000-8", "ada"),
@@ -56,13 +56,15 @@ SYSTEMS = {
 @dataclass(frozen=True, slots=True)
 class Table:
     """A kind of table: columns by which it is known, the shape that a row states (a `ValueError` is
-    a reason to leave the row out), the column of the time, and its unit in us."""
+    a reason to leave the row out), the column of the time, its unit in us, and a column with more
+    of the time. A row may have columns of several kinds of table, and is a kernel of each."""
 
     name: str
     columns: tuple[str, ...]
     shape_of: Callable[[Row], Shape | Left]
     time: str = "latency_us"
     us: float = 1.0
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,12 @@ def parse(
     lines = csv.DictReader(io.StringIO(_text(name, content)), strict=True)
     try:
         columns = frozenset(lines.fieldnames or ())
-        table = next((each for each in tables if columns.issuperset(each.columns)), None)
-        if table is None:
+        found = [each for each in tables if columns.issuperset(each.columns)]
+        if not found:
             raise _problem(name, "", "is no table of measured kernels")
         for row in lines:
-            yield _row(name, lines.line_num, table, {"system": system, **row}, named or known)
+            for table in found:
+                yield _row(name, lines.line_num, table, {"system": system, **row}, named or known)
     except csv.Error as error:
         raise _problem(name, f"line {lines.line_num}", str(error)) from None
 
@@ -117,10 +120,8 @@ def _row(name: str, line: int, table: Table, row: dict[str, str], named: Named) 
     place = f"line {line}"
     if None in row or None in row.values():
         raise _problem(name, place, "has another number of columns than the first line")
-    try:
-        us = float(row[table.time]) * table.us
-    except (KeyError, ValueError):
-        raise _problem(name, place, f"{table.time} is not a number") from None
+    columns = [table.time, table.more] if table.more else [table.time]
+    us = table.us * sum(_number(name, place, row, column) for column in columns)
     if not (math.isfinite(us) and _LEAST_US <= us <= _LARGEST_US):
         raise _problem(name, place, f"{table.time} is {row[table.time]}")
     system = named(row["system"])
@@ -134,6 +135,13 @@ def _row(name: str, line: int, table: Table, row: dict[str, str], named: Named) 
         return shape
     software = " ".join(filter(None, (engine(row), row.get("ver"))))
     return Measured(table.name, system, software, shape, us)
+
+
+def _number(name: str, place: str, row: Row, column: str) -> float:
+    try:
+        return float(row[column])
+    except (KeyError, ValueError):
+        raise _problem(name, place, f"{column} is not a number") from None
 
 
 def known(text: str) -> str | None:

@@ -1,8 +1,9 @@
-"""`python -m armillary_lab.fit.kernels KIND [--most N] [--unseen] [--shapes] [--intervals]`.
+"""`python -m armillary_lab.fit.kernels KIND [--most N] [--unseen] [--shapes] [--ranks] ...`.
 
 Fits the parameters of a kind of kernel to the measured kernels of the package, for each generation
 of GPUs. `--write` changes `systems/parts/kernels`. `--unseen` prints the errors of generations that
-were left out, `--shapes` those of shapes, which takes many fits. `--intervals` writes intervals
+were left out, `--shapes` those of shapes and `--ranks` those of numbers of ranks, which take many
+fits. `--intervals` writes intervals
 from the errors of the presets and of left-out generations."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from armillary.platform.presets import SYSTEMS as FOLDER
 from armillary.units import base
 
 from ... import command
-from ...measured.kernels import shipped
+from ...measured.kernels import congested, shipped
 from ...predict.measured_kernels import Predicted, predict
 from . import intervals, unseen
 from .search import Problem, Values, kinds, written
@@ -42,19 +43,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--fixed", nargs="*", default=[], help="parameters that stay")
     parser.add_argument("--unseen", action="store_true", help="errors of left-out generations")
     parser.add_argument("--shapes", action="store_true", help="errors of left-out shapes")
+    parser.add_argument("--ranks", action="store_true", help="errors of left-out ranks")
     parser.add_argument("--intervals", action="store_true", help="write intervals")
     parser.add_argument("--write", action="store_true", help="write the parameters")
     given = parser.parse_args(arguments)
     drawn = _drawn(given.kind, given.most)
-    if given.unseen or given.intervals or given.shapes:
+    if given.unseen or given.intervals or given.shapes or given.ranks:
         if given.unseen or given.intervals:
             _unseen(given.kind, drawn, given.intervals)
         if given.shapes:
-            _shapes(given.kind, drawn, given.fixed)
+            _left_out(given.kind, drawn, given.fixed, "shapes", unseen.shapes)
+        if given.ranks:
+            _left_out(given.kind, drawn, given.fixed, "ranks", unseen.ranks)
         return 0
     for name, rows in drawn.items():
         start = parameters(name, given.kind)
-        keys = _moved(start, given.fixed)
+        keys = Problem(rows, _moved(start, given.fixed)).moving(start)
         values = Problem(rows, keys).fit(start)
         _print(name, Problem(rows, keys).logs(values).tolist())
         for key, value in values.items():
@@ -68,7 +72,7 @@ def _drawn(kind: str, most: int) -> dict[str, list[Measured]]:
     """Rows of a kind by generation, at most `most` of each."""
     by: dict[str, list[Measured]] = {}
     for row in (row for table in TABLES for row in shipped(table)):
-        if row.shape.kind == kind:
+        if row.shape.kind == kind and not congested(row):
             by.setdefault(unseen.generation(row), []).append(row)
     return {name: random.Random(0).sample(rows, min(most, len(rows))) for name, rows in by.items()}
 
@@ -93,15 +97,22 @@ def _unseen(kind: str, drawn: dict[str, list[Measured]], keep: bool) -> None:
         sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _shapes(kind: str, drawn: dict[str, list[Measured]], fixed: Sequence[str]) -> None:
-    """Prints errors of left-out shapes."""
+def _left_out(
+    kind: str,
+    drawn: dict[str, list[Measured]],
+    fixed: Sequence[str],
+    what: str,
+    of: Callable[[Sequence[Measured], Sequence[str], Values], unseen.Left],
+) -> None:
+    """Prints errors of what is left out."""
     logs: list[float] = []
     for name, rows in drawn.items():
         start = parameters(name, kind)
-        found = [log for _, log in unseen.shapes(rows, _moved(start, fixed), start)]
-        _print(f"{name}, shapes left out", found)
+        found = [log for _, log in of(rows, _moved(start, fixed), start)]
+        if found:
+            _print(f"{name}, {what} left out", found)
         logs += found
-    _print("shapes left out", logs)
+    _print(f"{what} left out", logs)
 
 
 def _print(name: str, logs: Sequence[float]) -> None:

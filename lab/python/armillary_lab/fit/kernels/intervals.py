@@ -24,7 +24,7 @@ from .unseen import generation
 
 _DIGITS = 3
 _LEAST = 3
-"""GPUs or generations that an interval needs."""
+"""GPUs or generations that an interval needs, where a kind has that number; else two."""
 _FILE = DATA / "kernels.json"
 
 
@@ -41,8 +41,9 @@ def groups(
 def part(by: Mapping[str, Mapping[str, list[float]]]) -> dict[str, tuple[float, float, int]]:
     """Ends of the interval, and the number of groups behind them, by band."""
     found = {}
+    least = min(_LEAST, max(2, len({group for each in by.values() for group in each})))
     for name, each in by.items():
-        if len(each) >= _LEAST:
+        if len(each) >= least:
             low, high = ends(each.values())
             found[name] = (round(low, _DIGITS), round(high, _DIGITS), len(each))
     return found

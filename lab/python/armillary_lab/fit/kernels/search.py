@@ -20,6 +20,8 @@ from armillary.platform import Platform
 
 SCALE = 0.1
 """Error, as a logarithm, beyond which a row counts by its error and not by its square."""
+_STEPS = (1.3, 0.7)
+"""Changes of a parameter by which it shows whether rows depend on it."""
 _UNITS = {"time": "us", "size": "B", "bandwidth": "B/s"}
 """Units of the values of parameters by the kind of their key."""
 Values = Mapping[str, float]
@@ -74,6 +76,18 @@ class Problem:
             platform = Platform.load(SYSTEMS[system].preset, settings(values))
             found.append(np.log(np.array(platform._core.kernel_times(shapes)) * 1e6 / us))
         return np.concatenate(found)
+
+    def moving(self, start: Values) -> list[str]:
+        """The parameters that the rows depend on; others stay as they are."""
+        before = self.logs(start)
+        return [
+            key
+            for key in self.keys
+            if any(
+                not np.array_equal(before, self.logs({**start, key: start[key] * step}))
+                for step in _STEPS
+            )
+        ]
 
     def fit(self, start: Values) -> dict[str, float]:
         """The parameters that lower the loss, from `start`; those that are not moved stay."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from armillary.kernels import Combine, Dispatch
 from armillary.kernels.tables import SYSTEMS, Measured
 from armillary.platform import Platform
 
@@ -46,14 +47,43 @@ def generations(
 
 
 def _format(row: Measured) -> str:
-    return str(getattr(row.shape, "format", ""))
+    """The format, and for exchanges whether there is a network between the ranks. A generation
+    stands for another only where it has measured both."""
+    far = isinstance(row.shape, Dispatch | Combine) and row.shape.ep > _NODE
+    return str(getattr(row.shape, "format", "")) + " far" * far
+
+
+_NODE = 8
 
 
 def shapes(rows: Sequence[Measured], keys: Sequence[str], start: Values) -> Left:
-    """Each fifth of the shapes, predicted by a fit to the others; all `rows` are of one
-    generation."""
+    """Each fifth of the shapes, predicted by a fit to the others; all `rows` are of one generation.
+    Exchanges by a library that was measured with one layer alone are left aside."""
+    parts: dict[str, set[int]] = {}
+    for row in rows:
+        parts.setdefault(_backend(row), set()).add(part_of(row))
+    kept = [row for row in rows if len(parts[_backend(row)]) > 1]
     for part in range(_PARTS):
-        yield from _left(rows, keys, start, [part_of(row) == part for row in rows])
+        yield from _left(kept, keys, start, [part_of(row) == part for row in kept])
+
+
+def ranks(rows: Sequence[Measured], keys: Sequence[str], start: Values) -> Left:
+    """Exchanges of each number of ranks, predicted by a fit to the other numbers of the same
+    library. A number that is alone with its library is left aside."""
+    found = {(_backend(row), _ranks(row)) for row in rows}
+    for library, number in sorted(found):
+        if sum(each == library for each, _ in found) > 1:
+            left = [(_backend(row), _ranks(row)) == (library, number) for row in rows]
+            mine = [key for key in keys if key.split(".")[1] == library]
+            yield from _left(rows, mine, start, left)
+
+
+def _backend(row: Measured) -> str:
+    return str(getattr(row.shape, "backend", ""))
+
+
+def _ranks(row: Measured) -> int:
+    return int(getattr(row.shape, "ep", 0))
 
 
 def generation(row: Measured) -> str:
@@ -62,9 +92,12 @@ def generation(row: Measured) -> str:
 
 
 def part_of(row: Measured) -> int:
-    """Part that a row is in, by its counts alone."""
+    """Part that a row is in, by its counts alone. Exchanges of experts are dealt by the layer, with
+    all their tokens, multiprocessors and ranks."""
     shape = row.shape
-    counts = [(name, getattr(shape, name)) for name in type(shape).__dataclass_fields__]
+    exchange = isinstance(shape, Dispatch | Combine)
+    names = ("hidden", "experts", "top_k") if exchange else type(shape).__dataclass_fields__
+    counts = [(name, getattr(shape, name)) for name in names]
     text = repr([pair for pair in counts if isinstance(pair[1], int)])
     return zlib.crc32(text.encode()) % _PARTS
 
