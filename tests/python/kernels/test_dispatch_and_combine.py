@@ -74,20 +74,18 @@ def test_drawn_calls_have_times_that_grow() -> None:
     platform = Platform.load("dgx-h100-16n")
     for _ in range(40):
         kind = draw.choice((Dispatch, Combine))
-        backend = draw.choice(("deepep_ll", "deepep_normal"))
         ep = draw.choice((1, 2, 4, 8, 16, 64, 128))
-        shapes = [
-            kind(
-                tokens=tokens,
-                hidden=128 * draw.randint(8, 8),
-                experts=ep * 4,
-                top_k=draw.choice((1, 4)) if tokens == 1 else 4,
-                ep=ep,
-                backend=backend,
-                format="bf16",
-            )
-            for tokens in (1, 64, 65, 4096)
-        ]
+        call = kind(
+            tokens=1,
+            hidden=128 * draw.randint(4, 64),
+            experts=ep * draw.randint(4, 8),
+            top_k=draw.randint(1, 4),
+            ep=ep,
+            backend=draw.choice(("deepep_ll", "deepep_normal")),
+            sms=2 * draw.randint(2, 12),
+            format="bf16",
+        )
+        shapes = [replace(call, tokens=tokens) for tokens in (1, 64, 65, 4096)]
         times = kernels.seconds(shapes, platform)
         assert all(1e-6 < time < 1 for time in times)
         assert times == sorted(times)
@@ -165,6 +163,7 @@ def rows(folder: Path, text: str) -> list[Measured | Left]:
 def test_a_row_of_deepep_is_a_dispatch_and_a_combine(tmp_path: Path) -> None:
     found = rows(tmp_path, LL)
     kept = [row for row in found if isinstance(row, Measured)]
+    assert {row.software for row in kept} == {"deepep 0.5.6", "deepep 0.5.12"}
     assert {(row.table, row.us, row.shape) for row in kept} == {
         (DISPATCH_LL.name, 102.1, replace(DISPATCH, ep=16)),
         (COMBINE_LL.name, 186.2, replace(COMBINE, ep=16)),

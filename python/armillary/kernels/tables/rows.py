@@ -69,7 +69,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured kernel. `software` is its library with the version, `us` its time."""
+    """A measured kernel. `software` is its engine, or else its library, with the
+    version, `us` its time."""
 
     table: str
     system: str
@@ -133,7 +134,8 @@ def _row(name: str, line: int, table: Table, row: dict[str, str], named: Named) 
         return Left(str(error))
     if isinstance(shape, Left):
         return shape
-    software = " ".join(filter(None, (engine(row), row.get("ver"))))
+    named_by = engine(row) or row.get("kernel_source")
+    software = " ".join(filter(None, (named_by, row.get("ver"))))
     return Measured(table.name, system, software, shape, us)
 
 
