@@ -327,10 +327,35 @@ def test_buckets_of_submissions(benchmark: str, tp: int, bucket: float | None) -
     assert settings.get("bucket_mb") == bucket
 
 
+ADAPTERS: dict[str, Any] = SUBMISSION | {
+    "benchmark": "llama2_70b_lora", "accelerator": "NVIDIA H200-SXM5-141GB", "accelerators": 16,
+    "nodes": 2, "global_batch_size": 8, "config_file": "x/config_DGXH200_2x8x4xtp4pp1cp2.sh",
+    "config": {
+        "TP": "4", "PP": "1", "CP": "2", "MINIBS": "4", "DGXNNODES": "2", "DGXNGPU": "8",
+        "FP8": "True", "TP_COMM_OVERLAP": "1",
+    },
+}  # fmt: skip
+
+
+def test_submissions_of_adapters() -> None:
+    """Two replicas of 4 x 2 GPUs take four samples each. With 4 bits, names end so."""
+    run = steps.submission(ADAPTERS)
+    assert isinstance(run, Training)
+    assert (run.dp, run.tp, run.cp, run.micro_batch, run.precision) == (2, 4, 2, 1, "fp8")
+    options = training_steps.options(run)
+    assert (options["lora_rank"], options["lora_modules"]) == (16, "qkv,out")
+    four = steps.submission(ADAPTERS | {"config_file": "x/config_H200_2x8x4_fp4.sh"})
+    assert isinstance(four, Training)
+    assert four.precision == "nvfp4"
+    wrong = steps.submission(ADAPTERS | {"global_batch_size": 16})
+    assert isinstance(wrong, Left)
+    assert "MINIBS" in wrong.reason
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"benchmark": "llama2_70b_lora"}, "LoRA"),
+        ({"benchmark": "llama2_70b_lora", "config_file": "a/config_H200.sh"}, "another GPU"),
         ({"benchmark": "resnet"}, "no framework describes them"),
         ({"config": None}, "configuration is not in the row"),
         ({"config": {**SUBMISSION["config"], "INTERLEAVED_PIPELINE": None}}, "virtual pipeline"),

@@ -11,6 +11,7 @@ from armillary.model.decoder_reader import decoder
 from armillary.model.weights import parameters
 from armillary_lab.measured.published import steps
 from armillary_lab.measured.training import Training
+from armillary_lab.predict import training_steps
 
 BRIDGE: dict[str, Any] = {
     "id": "bridge", "group": "nemo_megatron_bridge", "grade": "A",
@@ -45,10 +46,17 @@ def test_names_of_tables_are_models_of_that_size(
     assert parameters(shape) / 1e9 == pytest.approx(billions, rel=0.07)
 
 
+def test_adapters_are_on_queries_keys_and_values() -> None:
+    run = steps.training(BRIDGE | {"model": {"name": "LLAMA3_70B LoRA", "seq": 4096}})
+    assert isinstance(run, Training)
+    options = training_steps.options(run)
+    assert (options["lora_rank"], options["lora_modules"]) == (16, "qkv")
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("LLAMA3_70B LoRA", "frozen weights have no model"),
+        ("LLAMA3_70B PEFT", "adapters of another kind than LoRA"),
         ("Nemotron_3_Super", "Mamba-2 layers have no model"),
         ("nemotronh_56b", "Mamba-2 layers have no model"),
     ],

@@ -18,7 +18,7 @@ class Flops:
     is the custom)."""
 
     model: int
-    """Forward and twice that backward."""
+    """Forward and twice that backward; once for frozen matrices."""
     hardware: int
     """Operations including those that are computed again."""
 
@@ -30,9 +30,11 @@ def step_flops(
     recompute: str = "none",
     modules: frozenset[str] = frozenset(),
     mtp: int = 0,
+    adapters: int = 0,
 ) -> Flops:
     """Operations of a step over `batch` samples of `sequence` tokens, `mtp` multi-token-prediction
-    modules included.
+    modules included. With `adapters`, weights of low-rank adapters in all layers, only these are
+    trained: the model's own weights have no gradients.
 
     For a GPT without biases counted, and with `full` recomputation, this is 96 B s l h^2 (1 + s /
     6h + V / 16lh), Narayanan et al. 2021, equation 3; without recomputation 72 B s l h^2 (1 + s /
@@ -46,10 +48,10 @@ def step_flops(
     last = multiplied(model, model.layers - 1)
     linear = 2 * tokens * (model.over_layers(lambda layer: multiplied(model, layer)) + mtp * last)
     projection = 2 * tokens * mtp * 2 * model.hidden * model.hidden
-    total = 3 * (
-        core + linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary
-    )
-    again = {"none": 0, "selective": core, "full": core + linear}
+    matrices = linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary
+    low = 2 * tokens * adapters
+    total = 3 * (core + low) + (2 if adapters else 3) * matrices
+    again = {"none": 0, "selective": core, "full": core + linear + low}
     if modules:
         alone = (
             2
@@ -69,7 +71,7 @@ def step_flops(
         dense = (
             model.layers - model.expert_layers + (0 if model.has_experts(model.layers - 1) else mtp)
         )
-        again["full, early stop"] = core + linear - once * model.ffn * dense
+        again["full, early stop"] = core + linear + low - once * model.ffn * dense
         routed = model.expert_layers + (mtp if model.has_experts(model.layers - 1) else 0)
         halves = dense * _half(model, model.ffn) + routed * _experts_again(model)
         lasts = dense * model.ffn + routed * model.shared_experts * model.expert_ffn

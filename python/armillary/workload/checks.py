@@ -12,7 +12,7 @@ from ..model.decoder import Decoder
 from ..model.flops import step_flops
 from ..model.weights import local_kv
 from ..units import counted
-from .parallelism import Parallelism
+from .parallelism import ADAPTED, Parallelism
 from .placement import LayoutFault, read_layout
 
 Fault = tuple[str, str, str]
@@ -432,6 +432,34 @@ def _modules(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
+def _adapters(model: Decoder, given: Parallelism) -> list[Fault]:
+    """Low-rank adapters: of dense layers, on matrices that there are."""
+    if not given.lora_rank:
+        said = f"{given.lora_modules} without lora_rank"
+        return [("lora_modules", said, "lora_rank, 1 or more")] if given.lora_modules else []
+    faults: list[Fault] = []
+    kinds = {
+        "experts": model.experts,
+        "compressed keys": model.kv_rank,
+        "linear attention": model.linear_key_heads,
+    }
+    if found := [name for name, there in kinds.items() if there]:
+        said = f"adapters of a model with {' and '.join(found)}"
+        allowed = "capture: of a module that has its adapters (docs/models/capture.md)"
+        faults.append(("lora_rank", said, allowed))
+    if given.lora_rank > model.hidden:
+        said = f"{given.lora_rank}, above the hidden width"
+        faults.append(("lora_rank", said, f"1 to {model.hidden}"))
+    if wrong := sorted(given.adapted - set(ADAPTED)):
+        faults.append(("lora_modules", f"unknown: {', '.join(wrong)}", ", ".join(ADAPTED)))
+    if given.recompute == "ops":
+        faults.append(("recompute", "ops with lora_rank", "none, selective, full"))
+    if given.mtp:
+        said = f"{counted(given.mtp, 'module')} with lora_rank, which trains nothing of them"
+        faults.append(("mtp", said, "0"))
+    return faults
+
+
 def _world(model: Layered, given: Parallelism) -> list[Fault]:
     del model
     product = f"tp {given.tp} x cp {given.cp} x dp {given.dp} x pp {given.pp} = {given.world}"
@@ -520,6 +548,7 @@ _CHECKS = (
     _recomputed,
     expert_faults,
     _modules,
+    _adapters,
     _shards,
     _unflattened,
     _offloaded,

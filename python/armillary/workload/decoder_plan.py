@@ -21,7 +21,7 @@ from ..model.weights import (
     norm_weights,
 )
 from .experts import experts
-from .layer import attention, embedding, heads, join, perceptron, projection
+from .layer import adapters, attention, embedding, heads, join, perceptron, projection
 from .memory import (
     embedding_activations,
     gathered,
@@ -34,7 +34,7 @@ from .memory import (
     temporary,
 )
 from .placement import Layout, read_layout, split, split_by_cost
-from .plan import Chunk, StagePlan, Unit, placement
+from .plan import NONE, Chunk, StagePlan, Unit, placement
 from .recompute import recomputed
 from .schedule import Pass, held
 from .script import Script, Scripts
@@ -107,7 +107,12 @@ class DecoderPlan(StagePlan):
         narrow = narrow_weights(model, layer, *cut).total if par.fp8_weight_cache else 0
         at = self.at.of(layer)
         kind = self._kind(at, model.has_experts(layer))
-        return Unit(name, *kind, weights, tensors, layer_activations(at, layer), width, narrow)
+        frozen = NONE
+        if par.lora_rank:
+            tensors, frozen = Tensors(adapters(at)), weights
+            weights += Weights(sum(tensors.dense))
+        kept = layer_activations(at, layer)
+        return Unit(name, *kind, weights, tensors, kept, width, narrow, frozen)
 
     def _module(self, name: str) -> Unit:
         """A multi-token-prediction module: what projects, and a layer like the model's last."""
@@ -125,23 +130,29 @@ class DecoderPlan(StagePlan):
     def _embedding(self) -> Unit:
         count, width = embedding_weights(self.at.model, self.at.par.tp), self.at.par.bytes.weight
         kept = embedding_activations(self.at)
-        return Unit(
-            "embedding", embedding(self.at), (), Weights(count), Tensors((count,)), kept, width
-        )
+        return self._whole("embedding", embedding(self.at), (count,), kept, width)
 
     def _head(self) -> Unit:
         model, par = self.at.model, self.at.par
         shared = model.tied and (par.pp == 1 or par.both_ways)
         tensors = (norm_weights(model), *(() if shared else (head_weights(model, par.tp),)))
         kept, width = (1 + par.mtp) * head_activations(self.at), par.bytes.weight
+        return self._whole("head", heads(self.at), tensors, kept, width)
+
+    def _whole(
+        self, name: str, scripts: Scripts, tensors: tuple[int, ...], kept: int, width: int
+    ) -> Unit:
+        """A unit without adapters, which low-rank adapters elsewhere freeze."""
+        weights, frozen = Weights(sum(tensors)), bool(self.at.par.lora_rank)
+        trained = Tensors(() if frozen else tensors)
         return Unit(
-            "head", heads(self.at), (), Weights(sum(tensors)), Tensors(tensors), kept, width
+            name, scripts, (), weights, trained, kept, width, frozen=weights if frozen else NONE
         )
 
     @property
     def sharing(self) -> list[int]:
         """Stages other than the first that hold their own copy of the embedding."""
-        if self.at.par.both_ways and self.at.model.tied:
+        if self.at.par.lora_rank or (self.at.par.both_ways and self.at.model.tied):
             return []
         found = []
         for stage, chunks in enumerate(self.stages):
@@ -153,12 +164,12 @@ class DecoderPlan(StagePlan):
     def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
         """Peak bytes on one NPU of a stage."""
         chunks = self.stages[stage]
-        weights = self.weights(stage)
-        base = states(weights, self.at.par, self.owned(stage))
+        trained = self.trained(stage)
+        base = states(self.weights(stage), self.at.par, self.owned(stage), trained)
         all_units = [unit for chunk in chunks for unit in chunk.units]
-        units = {unit.name: unit.weights for unit in all_units}
+        units = {unit.name: unit.trained for unit in all_units}
         tensor = _largest_tensor(all_units)
-        largest = max(units.values(), key=lambda weights: weights.total)
+        largest = max((unit.weights for unit in all_units), key=lambda weights: weights.total)
         kept = held(list(passes), [chunk.activations for chunk in chunks])
         if "head" in units:
             kept = max(kept, metric_logits(self.at))
@@ -166,7 +177,7 @@ class DecoderPlan(StagePlan):
         narrow = 2 * sum(unit.narrow for unit in all_units)
         extra = gathered(self.at.par, largest) + narrow
         again = max(self._dropped() - (loss(self.at) if "head" in units else 0), 0)
-        between = temporary(self.at, weights, units, tensor) + again
+        between = temporary(self.at, trained, units, tensor) + again
         return replace(base, weights=base.weights + extra, activations=kept, temporary=between)
 
     def _dropped(self) -> int:
@@ -193,7 +204,9 @@ def _largest_tensor(units: Sequence[Unit]) -> int:
     """Parameters of the largest tensor of a layer. The gradient of the head comes when its loss is
     gone, and that of the embedding when layers are: both are less than what was there before."""
     layers = [unit for unit in units if unit.name.startswith(("layer", "mtp"))]
-    return max(max((*unit.tensors.dense, *unit.tensors.expert)) for unit in layers or units)
+    return max(
+        size for unit in layers or units for size in (0, *unit.tensors.dense, *unit.tensors.expert)
+    )
 
 
 def _laid_out(at: Setting) -> Layout:

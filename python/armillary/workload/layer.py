@@ -78,7 +78,9 @@ def block(
         *leave,
     )
     entry = gather(at, f"{name}.gather_grad", at.gathered)
-    again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again", at.gathered))
+    again: Script = ()
+    if any(_weight(at, x) for x in columns):
+        again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again", at.gathered))
     inputs = (
         *leave_grad,
         *_narrowed(at, f"{name}.gather_grad"),
@@ -185,17 +187,20 @@ def _interleaved(calls: tuple[CollectiveStep, ...], steps: list[Step]) -> list[S
     return [*(Start(*call) for call in calls), *steps, *(Wait(call.name) for call in calls)]
 
 
-def cast(at: StageSetting, name: str, elements: int, narrow: int = 0) -> tuple[KernelStep, ...]:
-    """Operands to 8 bits, once as they are and once transposed; `narrow` of them came in 8 bits
-    already."""
+def cast(
+    at: StageSetting, name: str, elements: int, narrow: int = 0, once: int = 0
+) -> tuple[KernelStep, ...]:
+    """Operands to 8 bits, as they are and transposed; `narrow` of them came in 8 bits already, and
+    `once` of the others are not needed transposed."""
     width = at.par.bytes
     if width.gemm == width.activation:
         return ()
     moved = (
         CASTS[at.par.fp8_recipe](width.activation, width.gemm) * (elements - narrow)
         + 2 * width.gemm * narrow
+        - width.gemm * once
     )
-    return (KernelStep(f"{name}.cast", "elementwise", 0, moved),)
+    return (KernelStep(f"{name}.cast", "elementwise", 0, moved),) if moved else ()
 
 
 CASTS: dict[str, Callable[[int, int], int]] = {
@@ -227,20 +232,77 @@ def multiplications(at: Setting, matrices: list[Linear], narrow: int = 0) -> lis
     """Multiplications; the input of the first has been gathered in 8 bits if `narrow`."""
     steps: list[Step] = []
     for i, x in enumerate(matrices):
-        arrived = at.tokens * x.k if narrow and i == 0 else 0
+        entering = at.tokens * x.k
+        arrived = entering if narrow and i == 0 else 0
         weights = 0 if at.par.fp8_weight_cache else x.n * x.k
-        arrived += weights if at.par.fp8_param_gather else 0
-        if not x.width:
-            steps += cast(at, x.name, x.k * at.tokens + weights, arrived)
+        cast_already = weights if at.par.fp8_param_gather else 0
+        if x.width:
+            pass
+        elif at.par.lora_rank:
+            # Weight gradients alone take what enters transposed.
+            plain = entering - arrived
+            steps += cast(at, x.name, plain + weights, cast_already, plain)
+        else:
+            steps += cast(at, x.name, entering + weights, arrived + cast_already)
         steps += [Gemm(name, at.tokens, n, x.k, width=x.width) for name, n in x.each()]
+        steps += _adapters(at, x)
     return steps
+
+
+def _adapters(at: Setting, x: Linear) -> list[Step]:
+    """Adapters of low rank, in the working precision: down to the rank, up to the outputs, the sum.
+
+    Those of columns have the first matrix whole on each rank and the second divided, those of rows
+    the first divided and the second whole, so that the sums over ranks are those of the matrix."""
+    steps: list[Step] = []
+    width, rank = at.par.bytes.activation, at.par.lora_rank
+    for name, n in x.each() if x.name in at.par.adapted else ():
+        steps += [
+            Gemm(f"{name}.lora_a", at.tokens, rank, x.k, width=width),
+            Gemm(f"{name}.lora_b", at.tokens, n, rank, width=width),
+            KernelStep(f"{name}.lora.sum", "elementwise", 0, 3 * at.tokens * n * width),
+        ]
+    return steps
+
+
+def _adapter_inputs(at: Setting, x: Linear) -> list[Step]:
+    """Gradients of what adapters take."""
+    steps: list[Step] = []
+    width, rank = at.par.bytes.activation, at.par.lora_rank
+    for name, n in x.each() if x.name in at.par.adapted else ():
+        steps += [
+            Gemm(f"{name}.lora_b.dgrad", at.tokens, rank, n, width=width),
+            Gemm(f"{name}.lora_a.dgrad", at.tokens, x.k, rank, width=width),
+            KernelStep(f"{name}.lora.dgrad.sum", "elementwise", 0, 3 * at.tokens * x.k * width),
+        ]
+    return steps
+
+
+def adapters(at: Setting) -> tuple[int, ...]:
+    """Parameters on a rank of each matrix of a layer's adapters of low rank."""
+    if not at.par.lora_rank:
+        return ()
+    linears = (*plain_attention(at), *matrices(at, at.model.ffn, at.par.tp))
+    return tuple(
+        at.par.lora_rank * size
+        for x in linears
+        if x.name in at.par.adapted
+        for _, n in x.each()
+        for size in (x.k, n)
+    )
 
 
 def _input(at: Setting, x: Linear, narrow: int = 0) -> list[Step]:
     name, elements = f"{x.name}.dgrad", at.tokens * x.n
-    casts = () if x.width else cast(at, name, elements, elements if narrow else 0)
+    if x.width:
+        casts: tuple[KernelStep, ...] = ()
+    elif at.par.lora_rank:
+        plain = 0 if narrow else elements
+        casts = cast(at, name, plain, 0, plain)
+    else:
+        casts = cast(at, name, elements, elements if narrow else 0)
     gradients = [Gemm(f"{part}.dgrad", at.tokens, x.k, n, width=x.width) for part, n in x.each()]
-    return [*casts, *gradients, *_sum(at, name, x)]
+    return [*casts, *gradients, *_sum(at, name, x), *_adapter_inputs(at, x)]
 
 
 def _sum(at: Setting, name: str, x: Linear) -> tuple[KernelStep, ...]:
@@ -252,7 +314,17 @@ def _sum(at: Setting, name: str, x: Linear) -> tuple[KernelStep, ...]:
 
 
 def _weight(at: Setting, x: Linear) -> list[Gemm]:
-    return [Gemm(f"{part}.wgrad", x.k, n, at.tokens, width=x.width) for part, n in x.each()]
+    if not at.par.lora_rank:
+        return [Gemm(f"{part}.wgrad", x.k, n, at.tokens, width=x.width) for part, n in x.each()]
+    width, rank = at.par.bytes.activation, at.par.lora_rank
+    return [
+        gradient
+        for part, n in (x.each() if x.name in at.par.adapted else ())
+        for gradient in (
+            Gemm(f"{part}.lora_b.wgrad", rank, n, at.tokens, width=width),
+            Gemm(f"{part}.lora_a.wgrad", x.k, rank, at.tokens, width=width),
+        )
+    ]
 
 
 def _inputs(at: Setting, matrices: list[Linear], narrow: int = 0) -> list[Step]:
@@ -278,24 +350,38 @@ def _last(
 
 def attention(at: Setting) -> Scripts:
     """The attention block of a layer."""
-    model, tp = at.model, at.par.tp
-    heads, kv = model.heads // tp, local_kv(model, tp)
-    inner, keys = heads * model.value_width, kv * model.key_width
-    # With sp the sum over ranks is kept, and what was summed isn't asked for. With compressed
-    # queries the output's is the fifth product, which stays.
-    stays = (at.par.sp and tp > 1) or model.q_rank
-    out = [Linear("out", model.hidden, inner, 0 if stays else model.hidden)]
+    model, heads = at.model, at.model.heads // at.par.tp
     if model.linear_key_heads:
         return block(at, "attention", *linear_attention(at))
     if not model.kv_rank:
-        parts = (heads * query_width(model), keys, kv * model.value_width)
-        one = Linear("qkv", sum(parts), model.hidden, keys, parts=() if at.par.merged else parts)
-        return block(at, "attention", [one], core(at), out)
+        one, last = plain_attention(at)
+        return block(at, "attention", [one], core(at), [last])
+    out = [_output(at)]
     ranks = model.q_rank + model.kv_rank + model.rope_dim
     whole = 0 if model.q_rank else heads * model.key_width
     again = 0 if model.q_rank else ranks
     down = Linear("down", ranks + whole, model.hidden, again)
     return block(at, "attention", [down, *ups(at)], core(at), out)
+
+
+def _output(at: Setting) -> Linear:
+    """The matrix after attention."""
+    model, tp = at.model, at.par.tp
+    # With sp the sum over ranks is kept, and what was summed isn't asked for. With compressed
+    # queries the output's is the fifth product, which stays.
+    stays = (at.par.sp and tp > 1) or model.q_rank
+    inner = model.heads // tp * model.value_width
+    return Linear("out", model.hidden, inner, 0 if stays else model.hidden)
+
+
+def plain_attention(at: Setting) -> tuple[Linear, Linear]:
+    """Matrices before and after attention whose keys and values are not compressed."""
+    model, tp = at.model, at.par.tp
+    kv = local_kv(model, tp)
+    keys = kv * model.key_width
+    parts = (model.heads // tp * query_width(model), keys, kv * model.value_width)
+    one = Linear("qkv", sum(parts), model.hidden, keys, parts=() if at.par.merged else parts)
+    return one, _output(at)
 
 
 def linear_attention(at: Setting) -> tuple[list[Linear], Inner, list[Linear]]:
@@ -406,6 +492,8 @@ def embedding(at: Setting) -> Scripts:
     """Rows of the token table, each rank its part of the vocabulary."""
     lookup = KernelStep("embedding", "embedding", 0, 2 * at.full)
     forward: Script = (lookup, *reduce(at, "embedding.reduce"))
+    if at.par.lora_rank:
+        return Scripts(forward, (), (), ())
     update = KernelStep("embedding.grad", "embedding", 0, 3 * at.full)
     backward: Script = (*gather(at, "embedding.gather_grad"), update)
     return Scripts(forward, backward, (), backward)
@@ -464,7 +552,9 @@ def head(at: Setting) -> Scripts:
         *sums,
         *_metrics(at, scores),
     )
-    again = tuple(Start(*step) for step in gather(at, "head.gather_again"))
+    again: Script = ()
+    if not at.par.lora_rank:
+        again = tuple(Start(*step) for step in gather(at, "head.gather_again"))
     waits = tuple(Wait(step.name) for step in again)
     loss = KernelStep("loss.grad", "elementwise", 0, scores * (wide + back))
     after = norm_grad(at, "head.norm")

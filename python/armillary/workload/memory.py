@@ -19,6 +19,8 @@ communication libraries.
 - What is recomputed keeps its input instead of its results. The results exist again for one layer
   at a time, when the loss is gone.
 - Inputs of multiplications may be kept in 8 bits.
+- A frozen matrix keeps no input. Its adapter of low rank keeps the input and what lies between its
+  own two matrices.
 
 Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1); Korthikanti et al. 2022
 (arXiv:2205.05198, table 2); Li et al. 2020 (arXiv:2006.15704, section 3.2.3); huggingface/nanotron
@@ -34,6 +36,7 @@ from collections.abc import Mapping
 
 from ..model.weights import LinearAttention, Weights, local_kv, query_width, vocabulary_rows
 from .experts import share
+from .layer import matrices, plain_attention
 from .parallelism import Parallelism
 from .setting import Setting
 from .summary import Memory, Offloaded
@@ -134,12 +137,27 @@ def _kept(at: Setting) -> int:
     return at.par.bytes.gemm if at.par.fp8_activations else at.par.bytes.activation
 
 
-def _normed(at: Setting) -> int:
-    """The input of a norm, and what it gave the matrices, unless it is computed again; of a norm
-    after the block, its input."""
+def _trained(at: Setting, matrix: str) -> bool:
+    """Whether a matrix, or its adapter, is trained."""
+    return not at.par.lora_rank or matrix in at.par.adapted
+
+
+def _between(at: Setting, *names: str) -> int:
+    """Bytes between both matrices of the adapters of some matrices."""
+    rank = at.tokens * at.par.lora_rank * at.par.bytes.activation
+    linears = (*plain_attention(at), *matrices(at, at.model.ffn, at.par.tp)) if rank else ()
+    adapted = (x for x in linears if x.name in names and x.name in at.par.adapted)
+    return rank * sum(len(x.each()) for x in adapted)
+
+
+def _normed(at: Setting, matrix: str = "") -> int:
+    """The input of a norm, and what it gave the `matrix` after it, unless it is computed again or
+    the matrix is frozen; of a norm after the block, its input."""
     inputs = at.cut * (2 if at.model.norms == 4 else 1)
     if "layernorm" in at.par.modules:
         return inputs
+    if not _trained(at, matrix):
+        return inputs + (0 if at.par.fused_norm else inputs // at.par.bytes.activation * _APART)
     given = at.tokens if at.par.keeps_gathered else at.kept
     apart = 0 if at.par.fused_norm else inputs // at.par.bytes.activation * _APART
     return inputs + apart + given * at.model.hidden * _kept(at)
@@ -166,7 +184,11 @@ def _attention(at: Setting) -> int:
     if "mla_up_proj" in at.par.modules:
         states_ = heads * model.value_width
     return (
-        _normed(at) + at.tokens * (width * states_ + _compressed(at)) + _scores(at, heads) + at.mask
+        _normed(at, "qkv")
+        + at.tokens * (width * states_ + _compressed(at))
+        + _scores(at, heads)
+        + at.mask
+        + _between(at, "qkv", "out")
     )
 
 
@@ -200,8 +222,10 @@ def _scores(at: Setting, heads: int) -> int:
 
 def _perceptron(at: Setting, ffn: int) -> int:
     """Inputs of norm and both matrices, of the function between them, a mask."""
-    inner = 0 if "mlp" in at.par.modules else ffn // at.par.tp * _widths(at, "activation")
-    return _normed(at) + at.tokens * inner + at.mask
+    if "mlp" in at.par.modules:
+        return _normed(at, "up") + at.mask
+    inner = at.tokens * (ffn // at.par.tp) * _widths(at, "activation")
+    return _normed(at, "up") + inner + at.mask + _between(at, "up", "down")
 
 
 def _widths(at: Setting, *modules: str) -> int:
@@ -211,7 +235,8 @@ def _widths(at: Setting, *modules: str) -> int:
     if at.par.modules.intersection(modules):
         return inputs * _kept(at)
     gate = at.par.bytes.activation if at.plain and at.model.gated else 0
-    return (inputs + 1) * _kept(at) + gate
+    value = _kept(at) if _trained(at, "down") else 0
+    return inputs * _kept(at) + value + gate
 
 
 def _experts(at: Setting) -> int:
@@ -251,8 +276,9 @@ def embedding_activations(at: Setting) -> int:
 
 
 def head_activations(at: Setting) -> int:
-    """Inputs of the final norm and of the head, and what the loss holds at most."""
-    return 2 * at.cut + loss(at)
+    """Inputs of the final norm and, unless it is frozen, of the head, and what the loss holds at
+    most."""
+    return (1 if at.par.lora_rank else 2) * at.cut + loss(at)
 
 
 def loss(at: Setting) -> int:

@@ -206,6 +206,12 @@ class Numbers(StepOrder):
     are the gradients of their results. What comes back has 16 bits."""
     moments: Moments = "fp32"
     """Format of Adam's moments; the master copy is fp32."""
+    lora_rank: Zero = 0
+    """Rank of low-rank adapters (LoRA). Only adapters are trained; the model is frozen. 0: all
+    parameters are trained."""
+    lora_modules: ModuleNames | None = None
+    """Matrices with adapters, separated by commas: qkv, out, up, down (Megatron's linear_qkv,
+    linear_proj, linear_fc1, linear_fc2). Default: all four."""
     fp32_gradients: bool = False
     """Gradients are kept and reduced in 4 bytes with any precision."""
     offload: Offload = "none"
@@ -355,6 +361,14 @@ class Parallelism(Software):
         return frozenset(str(self.recompute_modules or "").split(",")) - {""}
 
     @property
+    def adapted(self) -> frozenset[str]:
+        """Matrices with adapters of low rank."""
+        if not self.lora_rank:
+            return frozenset()
+        given = frozenset(str(self.lora_modules or "").split(",")) - {""}
+        return given or frozenset(ADAPTED)
+
+    @property
     def repeated(self) -> str:
         """The kind of recomputation, as `step_flops` calls it."""
         if self.recompute == "ops":
@@ -403,6 +417,9 @@ class Parallelism(Software):
         """Number of the last one that goes through a chunk."""
         return self.micro_batches // (2 if self.both_ways else 1) - 1
 
+
+ADAPTED = ("qkv", "out", "up", "down")
+"""Matrices of a layer that may have adapters of low rank."""
 
 EXPERT_OPTIONS = ("ep", "etp", "ep_node", "node_limit", "capacity_factor", "imbalance")
 """Options that only mean something with experts."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..errors import InputError
 from ..model.decoder_reader import decoder
@@ -20,8 +21,9 @@ from ..units import counted
 from .decoder_plan import DecoderPlan
 from .experts import visited
 from .frameworks import load_framework
+from .layer import adapters
 from .mesh import spread, stage_programs
-from .parallelism import EXPERT_OPTIONS, FRAMEWORK_KEYS, Parallelism
+from .parallelism import ADAPTED, EXPERT_OPTIONS, FRAMEWORK_KEYS, Parallelism
 from .parallelism_reader import parallelism
 from .placement import dealt, shortened
 from .program import Program
@@ -49,10 +51,7 @@ def transformer(model: str | os.PathLike[str] | Model, **options: object) -> Wor
 def footprints(model: str | os.PathLike[str] | Model, **options: object) -> list[Memory]:
     """Peak bytes on a rank of each pipeline stage, first stage first: the memory in the summary of
     `transformer` or `moe` with these options, without making the workload. Raises `InputError`
-    listing every problem.
-
-    Raises `InputError` listing every problem.
-    """
+    listing every problem."""
     found = load_model(model)
     shape = decoder(found)
     plan = DecoderPlan(Setting(shape, parallelism(shape, found.name, options)))
@@ -78,8 +77,9 @@ def _summary(
     model: Model, plan: DecoderPlan, programs: list[Program], memories: list[Memory]
 ) -> Summary:
     shape, par = plan.at.model, plan.at.par
+    low = _adapters(plan)
     flops = step_flops(
-        shape, par.global_batch or 0, par.seq or 0, par.repeated, par.modules, par.mtp
+        shape, par.global_batch or 0, par.seq or 0, par.repeated, par.modules, par.mtp, low
     )
     ranks = par.world // par.pp
     classes = [
@@ -97,8 +97,8 @@ def _summary(
         model=model.name,
         family=model.family,
         ranks=par.world,
-        parameters=parameters(shape, par.mtp),
-        active_parameters=active_parameters(shape, par.mtp),
+        parameters=parameters(shape, par.mtp) + low,
+        active_parameters=active_parameters(shape, par.mtp) + low,
         batch=par.global_batch or 0,
         flops=flops.model,
         hardware_flops=flops.hardware,
@@ -111,6 +111,12 @@ def _summary(
     )
 
 
+def _adapters(plan: DecoderPlan) -> int:
+    """Parameters of all adapters of low rank."""
+    whole = Setting(plan.at.model, replace(plan.at.par, tp=1))
+    return whole.model.over_layers(lambda layer: sum(adapters(whole.of(layer))))
+
+
 def _notes(plan: DecoderPlan) -> list[str]:
     """Choices made for the caller."""
     par = plan.at.par
@@ -118,6 +124,13 @@ def _notes(plan: DecoderPlan) -> list[str]:
         f"{_micro_batches(par)} of {par.micro_batch} x {par.seq} tokens a replica, {par.schedule}"
     ]
     notes += _dealt(plan)
+    if par.lora_rank:
+        names = ", ".join(name for name in ADAPTED if name in par.adapted)
+        low, all_ = _adapters(plan), parameters(plan.at.model) + _adapters(plan)
+        notes.append(
+            f"adapters of rank {par.lora_rank} on {names}: {low:,} of {all_:,} parameters are "
+            "trained"
+        )
     if par.framework is not None:
         notes.append(f"framework {par.framework}: {_decided(par)}")
     if par.micro_batches < par.pp:
@@ -141,6 +154,10 @@ def _split(plan: DecoderPlan) -> list[str]:
         notes += filter(None, [dealt(shape.layers, par.parts)])
     if shape.vocabulary % par.tp:
         notes.append(f"the vocabulary of {shape.vocabulary} is padded to a multiple of tp {par.tp}")
+    if par.lora_rank and par.tp > 1:
+        notes.append(
+            "gradients of adapters' matrices that tp does not divide are summed without a message"
+        )
     if not shape.kv_rank and shape.kv < par.tp:
         notes.append(f"{shape.kv} heads of keys and values are replicated over tp {par.tp}")
     return notes

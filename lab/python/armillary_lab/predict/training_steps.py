@@ -114,6 +114,8 @@ def _said(extra: Mapping[str, str]) -> dict[str, object]:
         found["bucket_mb"] = float(extra["bucket_mb"])
     if "overlap_passes" in extra:
         found["overlap_passes"] = True
+    if "lora_rank" in extra:
+        found |= {"lora_rank": int(extra["lora_rank"]), "lora_modules": extra["lora_modules"]}
     if "fused_experts" in extra:
         found |= {"separate_bias": False, "separate_clamp": False}
     return found

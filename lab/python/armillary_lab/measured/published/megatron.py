@@ -157,7 +157,7 @@ _HYBRID = re.compile(
 
 def _named(name: str, seq: int) -> Model:
     """The preset of a name in a table, for sequences of this length."""
-    if re.search(r"finetun", name, re.I):
+    if re.search(r"finetun", name, re.I) and not re.search("lora", name, re.I):
         raise Missing("fine-tuning of another kind than SFT")
     for pattern, preset in _NAMES:
         if re.search(pattern, name, re.I):
@@ -201,14 +201,17 @@ def _nemo(row: Row) -> Run:
     """NeMo on Megatron-Core. Sequence parallelism goes with tensor parallelism, nothing is
     recomputed where no recipe says so (`bridge.py`), and the optimizer is sharded (assumed: the
     defaults of NeMo's recipes). Fine-tuning of all weights (SFT) on packed samples takes what
-    training on whole ones takes (assumed: attention spans the pack)."""
+    training on whole ones takes (assumed: attention spans the pack). Adapters of low rank are on
+    queries, keys and values (Megatron-Bridge, recipes/llama: `linear_qkv`; NeMo's launcher:
+    `attention_qkv`). Their rank of 16 is assumed, and changes times by less than 1 %."""
     gpu, gpus, nodes = hardware(row)
     parallel, batch, model = row["parallel"], row["batch"], row["model"]
     if "note" in parallel:
         raise Missing("layout is not stated")
     mode = f"{model.get('mode')} {model.get('name')} {row['id']}"
-    if re.search(r"LoRA|PEFT", mode, re.I):
-        raise Missing("LoRA: steps with frozen weights have no model")
+    adapters = re.search("lora", mode, re.I)
+    if re.search("peft", mode, re.I) and not adapters:
+        raise Missing("adapters of another kind than LoRA")
     words = str(row.get("precision")).upper()
     if re.search(r"maxtext|paxml", str(model.get("name")), re.I):
         raise Missing("JAX: no framework of ours describes it")
@@ -247,7 +250,8 @@ def _nemo(row: Row) -> Run:
             **_recipe(row, words),
             **_stages(name, int(named.fields["layers"]), pp * chunks),
             **experts,
-            "assumed": "sp+recompute",
+            **({"lora_rank": "16", "lora_modules": "qkv"} if adapters else {}),
+            "assumed": "sp+recompute" + ("+lora_rank" if adapters else ""),
         },
     )
 

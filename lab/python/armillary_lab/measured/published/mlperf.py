@@ -9,13 +9,19 @@ round 5.1 (`FP8_RECIPE` in its config_common.sh). In that round, NVIDIA's own ru
 those of other runs don't, except Dell's on one node of B200, whose configuration includes
 config_common_fp4.sh (mlcommons/training_results_v5.1@4da2d1cd). Configurations of 8B with both
 tensor and context parallelism (config_GB300_128x4x1xtp2pp1cp4_8b.sh) have buckets of 768 million
-gradients (`BUCKET_SIZE`); others state none."""
+gradients (`BUCKET_SIZE`); others state none.
+
+Fine-tuning of Llama 2 70B trains adapters of rank 16 on queries, keys, values and attention's
+output (mlcommons/training, llama2_70b_lora). Micro-batches have one sample. Configurations for 4
+bits say so in their names. One that is named after another GPU is not the run's own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from armillary.model.files import Model
 
 from ..training import known_model
 from .file import Row
@@ -26,11 +32,11 @@ MODELS: Mapping[str, tuple[str, int]] = {
     "gpt3": ("gpt3-175b", 2048),
     "llama31_405b": ("llama-3-405b", 8192),
     "llama31_8b": ("llama-3-8b", 8192),
+    "llama2_70b_lora": ("llama-2-70b", 8192),
 }
 """Presets of benchmarks, and tokens of a sample."""
 
 REASONS: Mapping[str, str] = {
-    "llama2_70b_lora": "LoRA: steps with frozen weights have no model",
     "bert": "BERT: attention to both sides, of samples without padding, has no model",
     "resnet": "ResNet-50 on MXNet and TensorFlow's layers of MLPerf: no framework describes them",
     "dlrm": "DLRM: layout of tables is not stated",
@@ -51,6 +57,8 @@ def run(row: Row) -> Run:
         raise Missing("the submission's configuration is not in the row")
     name, seq = MODELS[benchmark]
     gpus, batch = count(row, "accelerators"), count(row, "global_batch_size")
+    if benchmark == "llama2_70b_lora":
+        return _adapted(row, config, known_model(name, seq), gpu)
     tp, pp = count(config, "TENSOR_MODEL_PARALLEL"), count(config, "PIPELINE_MODEL_PARALLEL")
     cp = count(config, "CONTEXT_PARALLEL", 1)
     if pp > 1 and "INTERLEAVED_PIPELINE" not in config:
@@ -75,6 +83,37 @@ def run(row: Row) -> Run:
             "assumed": "sp+recompute+fp8_recipe",
         },
         seconds=_seconds(row, batch, seq if benchmark == "gpt3" else 1),
+    )
+
+
+def _adapted(row: Row, config: Mapping[str, Any], model: Model, gpu: str) -> Run:
+    """Fine-tuning of adapters of low rank."""
+    file = str(row["config_file"]).rpartition("/")[2]
+    if gpu_of(file) != gpu:
+        raise Missing("the configuration in the row is that of another GPU")
+    batch, tp = count(row, "global_batch_size"), count(config, "TP")
+    return Run(
+        model,
+        gpu,
+        count(row, "accelerators"),
+        count(row, "nodes"),
+        batch,
+        1,
+        tp=tp,
+        pp=count(config, "PP"),
+        cp=count(config, "CP", 1),
+        precision="nvfp4" if "fp4" in file else "fp8",
+        extra={
+            "sp": str(int(tp > 1)),
+            "fp8": "tensorwise" if re.match(r"mlperf_v5\.1_", str(row["id"])) else "delayed",
+            "tp_overlap": {"1": "true", "0": "false"}.get(
+                found := str(config.get("TP_COMM_OVERLAP", "False")).lower(), found
+            ),
+            "lora_rank": "16",
+            "lora_modules": "qkv,out",
+            "assumed": "sp+recompute+fp8_recipe",
+        },
+        seconds=_seconds(row, batch, 1),
     )
 
 
