@@ -171,7 +171,7 @@ fn two_trees_share_the_load() {
 #[test]
 fn rounds_follow_the_closed_forms() {
     use CollectiveKind::*;
-    for n in 2..=40u32 {
+    for n in (2..=20u32).chain([24, 31, 32, 33, 40]) {
         let rounds = |kind, algorithm| proof(&request(kind, algorithm, n, 64)).unwrap().rounds;
         let depth = (n - 1).ilog2() + 1;
         let hops = (0..n).map(u32::count_ones).max().unwrap();
