@@ -4,7 +4,7 @@ use crate::common::random::{RandomPlatform, Step, backends, cases, platform, ste
 use graph::CollectiveKind;
 use platform::config::native;
 use proptest::prelude::*;
-use sim::{BackendKind, Config, Source, Watch, run};
+use sim::{BackendKind, Config, Outcome, Source, Watch, run};
 
 const BACKENDS: [BackendKind; 5] = BackendKind::ALL;
 
@@ -29,13 +29,19 @@ fn config(
 
 /// The report as text with the times of every rank below it; and how many ranks were simulated.
 fn answer(config: &Config) -> (String, u64) {
+    let (text, outcome) = report_of(config);
+    (text, outcome.simulated_ranks)
+}
+
+/// The report as text with the times of every rank below it; and the run.
+fn report_of(config: &Config) -> (String, Outcome) {
     let outcome =
         run(config, &mut |_| true).unwrap_or_else(|error| panic!("{:?}: {error}", config.backend));
     let mut text = serde_json::to_string_pretty(&outcome.report).expect("a report is JSON");
     for rank in 0..outcome.report.ranks as u32 {
         text += &format!("\nrank {rank}: {:?} {:?}", outcome.finish(rank), outcome.exposed(rank));
     }
-    (text, outcome.simulated_ranks)
+    (text, outcome)
 }
 
 /// The lines that differ; `None` for equal texts.
@@ -176,7 +182,7 @@ fn even(topology: &str, sizes: &[u32]) -> RandomPlatform {
 
 fn training_step() -> Vec<(Step, bool)> {
     use CollectiveKind::{AllGather, AllReduce, AllToAll, ReduceScatter};
-    let lines = |kind, dim| Step::Lines { kind, bytes: 1 << 18, dim };
+    let lines = |kind, dim| Step::Lines { kind, bytes: 1 << 16, dim };
     let steps = [
         Step::Compute(2_000),
         lines(AllReduce, 0),
@@ -201,14 +207,10 @@ fn even_workloads_fold_to_one_rank() {
             let platform = even(topology, sizes);
             let (plain, ranks) =
                 answer(&config(&platform, &training_step(), backend.clone(), false));
-            let (folded, simulated) =
-                answer(&config(&platform, &training_step(), backend.clone(), true));
+            let (folded, outcome) =
+                report_of(&config(&platform, &training_step(), backend.clone(), true));
             assert_eq!(difference(&plain, &folded), None, "{topology} on {backend:?}");
-            let symmetry =
-                run(&config(&platform, &training_step(), backend.clone(), true), &mut |_| true)
-                    .expect("it runs")
-                    .report
-                    .symmetry;
+            let (simulated, symmetry) = (outcome.simulated_ranks, &outcome.report.symmetry);
             // A direct all-to-all sends several messages through one port of a switch: their order
             // sets ranks apart. On the packet backend packets of different ranks may always meet.
             let reason = match backend {
@@ -258,12 +260,12 @@ fn lopsided_workloads_unfold_and_say_why() {
         odd(Step::Straggler { rank: 5, ns: 4_000 }),
         odd(Step::Odd {
             kind: CollectiveKind::AllReduce,
-            bytes: 1 << 20,
+            bytes: 1 << 18,
             first: 1,
             step: 3,
             backward: true,
         }),
-        odd(Step::Pipeline { by: 8, bytes: 1 << 20 }),
+        odd(Step::Pipeline { by: 8, bytes: 1 << 18 }),
     ];
     for steps in cases {
         for backend in BACKENDS {

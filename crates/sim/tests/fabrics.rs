@@ -370,7 +370,7 @@ fn collectives_over_a_shared_card_fold() {
         .flat_map(|kind| BackendKind::ALL.map(|backend| (kind, backend)))
     {
         let took = |nic, nics, fold| {
-            shared_card(nic, nics, collective(kind, 1 << 22)(16), backend.clone(), fold).report
+            shared_card(nic, nics, collective(kind, 1 << 20)(16), backend.clone(), fold).report
         };
         let (own, shared) = (took("", "", true), took(", nic: a", nics, true));
         assert!(shared.step_time_ns >= own.step_time_ns, "{backend}");
