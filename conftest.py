@@ -51,7 +51,7 @@ def report() -> Report:
 @pytest.fixture(scope="session")
 def commands() -> Iterator[Copies]:
     """A process that has loaded the command line. Each command is a copy of it."""
-    with copies() as made:
+    with copies("commands") as made:
         yield made
 
 
@@ -84,7 +84,7 @@ _TRAINER = (
 @pytest.fixture(scope="session")
 def trainings() -> Iterator[Copies]:
     """As `commands`, for verbs that train: PyTorch is loaded, as `armillary train` loads it."""
-    with copies(*_TRAINER, TORCH_CPP_LOG_LEVEL="FATAL") as made:
+    with copies("trainings", *_TRAINER, TORCH_CPP_LOG_LEVEL="FATAL") as made:
         yield made
 
 

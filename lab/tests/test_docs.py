@@ -33,6 +33,9 @@ FENCE = re.compile(
     re.M | re.S,
 )
 
+TORCH = re.compile(r"\btorch\b|armillary_train|armillary (train|bench|capture|checkpoint)\b")
+"""What loads PyTorch: the process whose copies run these has loaded it before."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -89,11 +92,12 @@ def together() -> list[list[Block]]:
 
 
 @pytest.mark.parametrize("chain", together(), ids=lambda chain: str(chain[0]))
-def test_examples_run(chain: list[Block], trainings: Copies, tmp_path: Path) -> None:
+def test_examples_run(chain: list[Block], request: pytest.FixtureRequest, tmp_path: Path) -> None:
     for name in ("examples", "systems"):
         (tmp_path / name).symlink_to(ROOT / name)
     for block in chain:
-        check(block, trainings, tmp_path)
+        loaded = "trainings" if TORCH.search(block.text) else "commands"
+        check(block, request.getfixturevalue(loaded), tmp_path)
 
 
 def check(block: Block, commands: Copies, folder: Path) -> None:

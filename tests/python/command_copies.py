@@ -5,19 +5,14 @@ still has a process, a directory, an environment and streams of its own, ends as
 and leaves nothing behind. What depends on how Python itself starts (`PYTHON...` variables, closed
 streams, signals during the start, limits) needs a real start: `test_faults.py` and others.
 
-`Copies` is the side of the tests. As a program, it is the process that is copied."""
+`command_server.py` is the program that is copied. All workers of a test run share its process: the
+first that needs it starts it, and it ends when no worker is connected."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import gc
-import importlib.util
-import io
-import json
+import fcntl
 import os
-import pkgutil
-import resource
 import select
 import signal
 import socket
@@ -27,20 +22,26 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TextIO
 
-import forked_popen
+from command_server import COMMAND, HOLDS
 
 _TIMEOUT_S = 300
-_LONGEST = 1 << 20
+_SERVER = Path(__file__).with_name("command_server.py")
+
+# Loads nothing that is written in Python, which would double the time of its start.
 CLIENT = """#!{python} -IS
-import json, os, socket, sys
-with socket.socket(socket.AF_UNIX) as to:
-    to.connect({address!r})
-    job = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ))
-    socket.send_fds(to, [b"x"], [0, 1, 2])
-    to.sendall(json.dumps(job).encode() + b"\\n")
-    status = int(to.makefile().read().split()[1])
+import _socket as socket, os, sys
+to = socket.socket(socket.AF_UNIX)
+to.connect({address!r})
+job = dict(arguments=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ))
+streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in (0, 1, 2))
+to.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
+to.sendall(ascii(job).encode() + b"\\n")
+said = b""
+while part := to.recv(99):
+    said += part
+status = int(said.split()[1])
 os._exit(status if status >= 0 else 128 - status)
 """
 
@@ -51,19 +52,22 @@ class Copies:
     def __init__(self, folder: Path, modules: Sequence[str], environment: dict[str, str]) -> None:
         self.address = str(folder / "socket")
         self.program = folder / "armillary"
-        client = CLIENT.format(python=sys.executable, address=self.address)
-        self.program.write_text(client, encoding="utf-8")
-        self.program.chmod(0o755)
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, self.address, *modules],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == b"ready\n", "the process of commands did not start"
         self._commands: list[Command] = []
+        self._held = socket.socket(socket.AF_UNIX)
+        with _locked(folder):
+            if not self.program.exists():
+                subprocess.run(
+                    [sys.executable, _SERVER, self.address, *modules],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env={**os.environ, **environment},
+                    check=True,
+                )
+                client = CLIENT.format(python=sys.executable, address=self.address)
+                self.program.write_text(client, encoding="utf-8")
+                self.program.chmod(0o755)
+            self._held.connect(self.address)
+            self._held.sendall(HOLDS)
 
     def run(
         self,
@@ -98,7 +102,7 @@ class Copies:
         `given`: descriptor to read from; without it, there is nothing to read."""
         texts = {name: str(value) for name, value in environment.items()}
         job = {
-            "arguments": arguments,
+            "arguments": [*arguments],
             "folder": str(folder),
             "environment": texts,
             "limits": [*(limits or {}).items()],
@@ -109,21 +113,20 @@ class Copies:
         with Path(os.devnull).open("rb") as nothing:
             printed = ends[0] if output is None else output
             read = nothing.fileno() if given is None else given
-            socket.send_fds(to, [b"x"], [read, printed, ends[1]])
+            socket.send_fds(to, [COMMAND], [read, printed, ends[1]])
         for end in ends:
             os.close(end)
-        to.sendall(json.dumps(job).encode() + b"\n")
+        to.sendall(ascii(job).encode() + b"\n")
         command = Command(to, readers)
         self._commands.append(command)
         return command
 
     def end(self) -> None:
-        """Ends the process, and commands of tests that failed."""
+        """Ends commands of tests that failed, and the process, unless other workers use it."""
         for command in self._commands:
             if command.poll() is None:
                 command.send_signal(signal.SIGKILL)
-        self.process.kill()
-        self.process.communicate()
+        self._held.close()
 
 
 class Command:
@@ -189,132 +192,28 @@ def _reader() -> tuple[_Reader, int]:
     return _Reader(read), write
 
 
+def _locked(folder: Path) -> TextIO:
+    """Makes the folder, unless it is there, and keeps others out of it until this is closed."""
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            lock = (folder / "lock").open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # A process that ends removes the folder.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(lock.fileno()), (folder / "lock").stat()):
+                    return lock
+            lock.close()
+
+
 @contextlib.contextmanager
-def copies(*modules: str, **environment: str) -> Iterator[Copies]:
-    """The process that commands are copied from, which ends with the block. It loads the command
-    line and the `modules`."""
-    with tempfile.TemporaryDirectory(prefix="armillary-") as folder:
-        made = Copies(Path(folder), modules, environment)
-        try:
-            yield made
-        finally:
-            made.end()
-
-
-_WITH_THREADS = {"calibrate", "capture", "design", "estimate", "plan"}
-"""Rooms that load NumPy or PyTorch, which start threads."""
-
-
-def _load(modules: Sequence[str]) -> None:
-    """Loads the modules and what all commands load, except what starts threads when it is
-    loaded."""
-    from armillary.cli import app, groups
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        for verb in groups.VERBS:
-            app.application([verb], {verb})
-        # What typer loads when it reads arguments.
-        app.main(["run", "--help"])
-    import armillary
-
-    for found in pkgutil.walk_packages(armillary.__path__, "armillary."):
-        _, room, *inner = found.name.split(".")
-        if not (inner and room in _WITH_THREADS) and inner[-1:] != ["__main__"]:
-            importlib.import_module(found.name)
-    _simulate()
-    assert not {"numpy", "torch"} & {*sys.modules}
-    for name in modules:
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
-
-
-def _simulate() -> None:
-    """A small run, for what a first run loads: code, and presets that a platform may be like."""
-    import armillary as arm
-
-    settings = {"npu.compute": "roofline", "npu.peak": "1 TFLOPS"}
-    pair = arm.Platform("R(2)", bandwidth="1 GB/s", latency="1 us", settings=settings)
-    program = arm.workload.Program()
-    program.compute("work", [], operations=1, bytes=1)
-    arm.simulate(arm.workload.Workload.listed("small", [program], [0, 0], {}), pair)
-
-
-def _serve(address: str, modules: Sequence[str]) -> None:
-    """Makes a copy for each command. Only copies return: they go on to be the command."""
-    _load(modules)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(address)
-        server.listen()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        print("ready", flush=True)
-        # Standard input ends when the process of the tests does.
-        while server in select.select([server, sys.stdin], [], [])[0]:
-            connection, _ = server.accept()
-            if not os.fork():
-                break
-            connection.close()
-        else:
-            sys.exit()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _become(connection)
-
-
-def _become(connection: socket.socket) -> None:
-    """Waits for the command in one process, which reports how it ended; returns in the other."""
-    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-    job = json.loads(connection.makefile().readline(_LONGEST))
-    child = os.fork()
-    if child:
-        for stream in (0, 1, 2, *streams):
-            os.close(stream)
-        connection.sendall(b"%d\n" % child)
-        _, status = os.waitpid(child, 0)
-        connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
-        os._exit(0)
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    connection.close()
-    for kind, limit in job.get("limits", ()):
-        resource.setrlimit(kind, (limit, limit))
-    os.chdir(job["folder"])
-    forked_popen.set_environment(job["environment"])
-    forked_popen.replace_popen()
-    main = importlib.util.find_spec("armillary.cli.__main__")
-    assert main is not None and main.origin is not None
-    sys.path[0] = job["folder"]
-    sys.argv = [main.origin, *job["arguments"]]
-
-
-def _work() -> int:
-    """The exit code of the command or of the program in Python."""
+def copies(name: str, *modules: str, **environment: str) -> Iterator[Copies]:
+    """The process of this name that commands are copied from, the same for all workers of a test
+    run. It loads the command line and the `modules`."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    folder = Path(tempfile.gettempdir()) / f"armillary-{name}-{run[:12]}"
+    made = Copies(folder, modules, environment)
     try:
-        if sys.argv[1:2] == ["-c"]:
-            exec(sys.argv[2], {"__name__": "__main__"})
-            return 0
-        from armillary.cli import main as command
-
-        return command()
-    except SystemExit as end:
-        if end.code is None or isinstance(end.code, int):
-            return end.code or 0
-        raise
-
-
-def _end(status: int) -> NoReturn:
-    """Ends as Python does, but frees no memory: that of PyTorch takes 0.3 CPU seconds."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-    except (OSError, ValueError):
-        # Python says so, at its own end.
-        sys.exit(status)
-    os._exit(status & 0xFF)
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1], sys.argv[2:])
-    _end(_work())
+        yield made
+    finally:
+        made.end()
