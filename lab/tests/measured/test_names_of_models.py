@@ -8,7 +8,7 @@ import pytest
 
 from armillary.kernels.tables import Left
 from armillary.model.decoder_reader import decoder
-from armillary.model.weights import parameters
+from armillary.model.weights import parameters as weights
 from armillary_lab.measured.published import steps
 from armillary_lab.measured.training import Training
 from armillary_lab.predict import training_steps
@@ -43,7 +43,24 @@ def test_names_of_tables_are_models_of_that_size(
     assert isinstance(run, Training)
     shape = decoder(run.model)
     assert (shape.layers, shape.hidden) == (layers, hidden)
-    assert parameters(shape) / 1e9 == pytest.approx(billions, rel=0.07)
+    assert weights(shape) / 1e9 == pytest.approx(billions, rel=0.07)
+
+
+def test_a_hybrid_of_mamba_layers_is_captured() -> None:
+    """Megatron-Bridge, `Nemotron3NanoProvider`: 31.6 billion parameters."""
+    parallel = {"tp": "1", "pp": "1", "cp": "1", "vp": "n/a", "ep": "8", "fsdp": "0"}
+    model = {"name": "Nemotron_3_Nano", "seq": 8192}
+    run = steps.training(BRIDGE | {"model": model, "parallel": parallel})
+    assert isinstance(run, Training)
+    assert (run.captured, run.seq, run.dp, run.ep) == (True, 8192, 256, 8)
+    pytest.importorskip("transformers")
+    from armillary.capture import parameters
+
+    assert parameters(run.model.file).total == 31_577_937_344
+    assert "framework" not in training_steps.options(run)
+    left = steps.training(BRIDGE | {"model": model, "parallel": parallel | {"tp": "2"}})
+    assert isinstance(left, Left)
+    assert "tp 1 and pp 1 alone" in left.reason
 
 
 def test_adapters_are_on_queries_keys_and_values() -> None:
@@ -57,7 +74,7 @@ def test_adapters_are_on_queries_keys_and_values() -> None:
     ("name", "reason"),
     [
         ("LLAMA3_70B PEFT", "adapters of another kind than LoRA"),
-        ("Nemotron_3_Super", "Mamba-2 layers have no model"),
+        ("Nemotron_3_Super", "without multi-token prediction"),
         ("nemotronh_56b", "Mamba-2 layers have no model"),
     ],
 )

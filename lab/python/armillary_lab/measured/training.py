@@ -21,6 +21,7 @@ from importlib import resources
 from typing import Any
 
 from armillary.model.files import Model, load_model, models
+from armillary.model.huggingface_names import CAPTURED
 from armillary.workload.frameworks import Framework, load_framework
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -103,6 +104,11 @@ class Training:
     memory_gib: float | None
     """The most that PyTorch's allocator held on a GPU, GiB; `None` where the source does not
     say."""
+
+    @property
+    def captured(self) -> bool:
+        """Whether the model is captured from PyTorch."""
+        return self.model.family == "captured"
 
     @property
     def sp(self) -> bool:
@@ -195,6 +201,13 @@ def known_model(name: str, seq: int) -> Model:
         "positions": seq if row["kind"] in LEARNED else 0,
     }
     return Model(name, "moe" if "experts" in fields else "transformer", fields, row["source"])
+
+
+@cache
+def captured_model(name: str) -> Model:
+    """A model of `captured/`, which PyTorch builds from its configuration."""
+    path = resources.files(__package__) / "captured" / f"{name}.json"
+    return replace(load_model(f"{CAPTURED}{path}"), name=name)
 
 
 def _training(row: Mapping[str, str]) -> Training:

@@ -77,6 +77,8 @@ OFF = 2.0
 
 def options(run: Training) -> dict[str, object]:
     """Options that make the run's workload."""
+    if run.captured:
+        return _captured(run)
     found = {**run.options, **SAID.get(run.group, {}), "framework": run.framework.name}
     if run.model.family == "transformer":
         found.pop("ep")
@@ -102,6 +104,15 @@ def options(run: Training) -> dict[str, object]:
     if run.extra.get("mode") == "eager":
         found["kernels"] = "eager"
     return nested(found)
+
+
+def _captured(run: Training) -> dict[str, object]:
+    """Options of a captured model: degrees, batch and formats."""
+    left = {"virtual_stages", "zero_group"}
+    found = {key: value for key, value in run.options.items() if key not in left}
+    if "fp8" in run.extra:
+        found["fp8_recipe"] = run.extra["fp8"]
+    return found
 
 
 def _said(extra: Mapping[str, str]) -> dict[str, object]:

@@ -191,6 +191,8 @@ def _peak(run: Training | Left) -> MemoryPrediction | Left:
         return run
     if run.memory_gib is None:
         return Left("states no memory")
+    if run.captured:
+        return Left("memory of captured models is not predicted")
     found = peak_memory.predict(run)
     return found or Left("the layout can't be built")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from armillary.model.files import Model
 
-from ..training import known_model
+from ..training import captured_model, known_model
 from .bridge import recipe
 from .file import Row
 from .rules import gpt
@@ -149,10 +149,15 @@ _NAMES: tuple[tuple[str, str], ...] = (
 """Names of models in tables, and the presets that they are. `NeMo Megatron` is the name of GPT-3
 175B in dgxc-benchmarking's first releases (nemo_megatron/README_175b.md)."""
 
-_HYBRID = re.compile(
-    r"nemotron[ _-]?(3[ _-](5[ _-])?(nano|super|ultra|lightning)|h\b|h[ _-])", re.I
-)
-"""Models with Mamba-2 layers."""
+_CAPTURED: Mapping[str, str] = {r"nemotron[ _-]?3[ _-]nano": "nemotron-3-nano"}
+"""The same of models that are captured (Megatron-Bridge, models/nemotronh:
+`Nemotron3NanoProvider`)."""
+
+_HYBRID = re.compile(r"nemotron[ _-]?h(\b|[ _-])", re.I)
+"""Models with Mamba-2 layers whose tables state no layout."""
+_PREDICTING = re.compile(r"nemotron[ _-]?3[ _-](5[ _-])?(super|ultra|lightning)", re.I)
+"""Models with Mamba-2 layers that are trained with multi-token prediction
+(`num_nextn_predict_layers` of their configurations)."""
 
 
 def _named(name: str, seq: int) -> Model:
@@ -162,6 +167,11 @@ def _named(name: str, seq: int) -> Model:
     for pattern, preset in _NAMES:
         if re.search(pattern, name, re.I):
             return known_model(preset, seq)
+    for pattern, file in _CAPTURED.items():
+        if re.search(pattern, name, re.I):
+            return captured_model(file)
+    if _PREDICTING.search(name):
+        raise Missing(f"{name}: captured models are predicted without multi-token prediction")
     if _HYBRID.search(name):
         raise Missing(f"{name}: Mamba-2 layers have no model")
     raise Missing(f"no model for {name}")
@@ -222,11 +232,14 @@ def _nemo(row: Row) -> Run:
     name = str(model.get("name"))
     named = _named(name, seq)
     pp, chunks = count(parallel, "pp", 1), count(parallel, "vp", 1)
-    if named.fields.get("experts") and parallel.get("ep") is None:
+    if named.family != "transformer" and parallel.get("ep") is None:
         raise Missing("ep of a model with experts is not stated")
     cp, ep = count(parallel, "cp", 1), count(parallel, "ep", 1)
     bridge = row["group"] == "nemo_megatron_bridge"
     whole = bridge or str(parallel.get("etp")) == "1"
+    captured = named.family == "captured"
+    if captured and (tp > 1 or pp > 1):
+        raise Missing(f"{name}: Mamba-2 layers are predicted with tp 1 and pp 1 alone")
     experts = {"etp": "1"} if ep > 1 and tp * cp > 1 and whole else {}
     if bridge and ep > 1:
         experts |= recipe(row, name, words, gpu, ep)
@@ -248,11 +261,12 @@ def _nemo(row: Row) -> Run:
             "sp": str(int(tp > 1)),
             "format": words.split("(")[0].strip().lower(),
             **_recipe(row, words),
-            **_stages(name, int(named.fields["layers"]), pp * chunks),
+            **({} if captured else _stages(name, int(named.fields["layers"]), pp * chunks)),
             **experts,
             **({"lora_rank": "16", "lora_modules": "qkv"} if adapters else {}),
             "assumed": "sp+recompute" + ("+lora_rank" if adapters else ""),
         },
+        seq=seq,
     )
 
 

@@ -42,6 +42,13 @@ class Run:
     extra: dict[str, str] = field(default_factory=dict)
     seconds: float | None = None
     gib: float | None = None
+    seq: int = 0
+    """Tokens of a sample; 0: those of the model."""
+
+    @property
+    def sequence(self) -> int:
+        """Tokens of a sample."""
+        return self.seq or int(self.model.fields["sequence"])
 
 
 _MOST = 10**12

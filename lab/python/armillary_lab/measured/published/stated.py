@@ -111,16 +111,8 @@ def _same(key: str, value: object, made: object) -> bool:
 
 def _made(run: Training) -> dict[str, dict[str, Any]]:
     """The values of a run by the names that files have for them."""
-    shape = decoder(run.model)
-    total = parameters(shape)
     steps = run.global_batch // (run.dp * run.micro_batch)
-    model = asdict(shape) | {
-        "kv_heads": shape.kv,
-        "head_dim": shape.head_dim or shape.hidden // shape.heads,
-        "sequence": run.seq,
-        "params": total,
-        "params_B": total,
-    }
+    model = {"sequence": run.seq} | ({} if run.captured else _shape(run))
     parallel: dict[str, Any] = {name: getattr(run, name) for name in ("tp", "pp", "dp", "cp", "ep")}
     parallel |= {f"{name}_derived": parallel[name] for name in ("tp", "pp", "dp")}
     parallel |= dict.fromkeys(("vp", "vpp"), run.virtual_stages)
@@ -144,6 +136,19 @@ def _made(run: Training) -> dict[str, dict[str, Any]]:
         "batch": batch,
         "hardware": machine,
         "config": config,
+    }
+
+
+def _shape(run: Training) -> dict[str, Any]:
+    """The values of a decoder."""
+    shape = decoder(run.model)
+    total = parameters(shape)
+    return asdict(shape) | {
+        "kv_heads": shape.kv,
+        "head_dim": shape.head_dim or shape.hidden // shape.heads,
+        "sequence": run.seq,
+        "params": total,
+        "params_B": total,
     }
 
 

@@ -65,7 +65,7 @@ def _run(row: Row, group: str, run: Run) -> Training:
         group=group,
         grade=str(row.get("grade", "")),
         model=run.model,
-        seq=int(run.model.fields["sequence"]),
+        seq=run.sequence,
         gpu=run.gpu,
         gpus=run.gpus,
         nodes=run.nodes,
@@ -99,4 +99,4 @@ def _from_rate(metric: Mapping[str, Any], run: Run) -> float | None:
     each = metric.get("tokens_per_s_per_gpu")
     if not rate and each:
         rate = float(each) * run.gpus
-    return run.global_batch * int(run.model.fields["sequence"]) / float(rate) if rate else None
+    return run.global_batch * run.sequence / float(rate) if rate else None
