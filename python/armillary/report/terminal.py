@@ -78,23 +78,21 @@ def fitted(part: RenderableType, width: int) -> Iterator[RenderableType]:
     for index, each in enumerate(_tables(inner, width - around[1] - around[3])):
         if index:
             yield ""
-        yield _Uncut(Padding(each, around))
+        sides = sum(each.padding[1::2])
+        needed = sum((column.width or 0) + sides for column in each.columns)
+        yield _Uncut(Padding(each, around) if any(around) else each, needed + sum(around[1::2]))
 
 
 class _Uncut:
-    """Drawn as wide as it is, where that is wider than the terminal."""
+    """Drawn as wide as it is, `needed` columns at most, where that is wider than the terminal."""
 
-    def __init__(self, part: RenderableType) -> None:
-        self.part = part
+    def __init__(self, part: RenderableType, needed: int) -> None:
+        self.part, self.needed = part, needed
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        needed = console.measure(self.part, options=options.update(max_width=_ENDLESS)).maximum
         yield from console.render(
-            self.part, options.update(max_width=max(options.max_width, needed))
+            self.part, options.update(max_width=max(options.max_width, self.needed))
         )
-
-
-_ENDLESS = 100_000
 
 
 def natural_width(table: Table) -> int:
@@ -200,7 +198,8 @@ def _groups(numbers: Sequence[_Cells], room: int, gap: int) -> Iterator[list[_Ce
 
 
 def _assembled(like: Table, columns: Sequence[_Cells]) -> Table:
-    """A table of `columns` that looks as `like`."""
+    """A table of `columns` that looks as `like`. Its columns have widths, so that rich measures no
+    cells."""
     table = Table(
         box=like.box,
         pad_edge=like.pad_edge,
@@ -212,7 +211,11 @@ def _assembled(like: Table, columns: Sequence[_Cells]) -> Table:
     )
     for each in columns:
         table.add_column(
-            each.column.header, justify=each.column.justify, style=each.column.style, no_wrap=True
+            each.column.header,
+            justify=each.column.justify,
+            style=each.column.style,
+            no_wrap=True,
+            width=each.width,
         )
     for row in zip(*(each.cells for each in columns), strict=True):
         table.add_row(*row)
