@@ -44,7 +44,7 @@ section! {
         pub host: Option<Span>, default None;
         /// Kernels of TensorRT-LLM.
         pub trtllm: Option<Engine>, default None;
-        /// Kernels of vLLM.
+        /// Kernels of vLLM. Formats that it lacks are those of `trtllm`.
         pub vllm: Option<Engine>, default None;
     }
 }
@@ -76,10 +76,10 @@ section! {
     pub struct Code {
         /// Part of the peak rate that large tiles reach.
         pub rate: Ratio, required "0.8";
-        /// Bytes that a multiprocessor loads in a clock.
+        /// Bytes that a multiprocessor loads while it could do 4,096 operations of 16 bits.
         pub load: Ratio, required "80";
-        /// Clocks of one element of `k`, at the least.
-        pub step: Ratio, required "2";
+        /// Nanoseconds of one element of `k`, at the least.
+        pub step: Ratio, required "1";
         /// Bytes that a multiprocessor stores in a clock.
         pub store: Option<Ratio>, default None, says "that of the products";
         /// Most parts that `k` is cut into.
@@ -187,6 +187,8 @@ const TILES: [(f64, f64); 31] = [
 const SPLITS: [u32; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
 /// Elements of `k` that a step loads.
 const DEPTH: f64 = 64.0;
+/// Operations whose time `load` counts in.
+const OPERATIONS: f64 = 4096.0;
 
 /// Time of a product.
 pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate, Refused> {
@@ -208,7 +210,8 @@ pub fn estimate(chip: &Chip, own: Parameters, shape: &Shape) -> Result<Estimate,
     let outside = ((used / chip.l2_cache - kept) / kept).clamp(0.0, 1.0);
     let memory = bytes * outside / (chip.memory * part(own.memory));
     let peak = chip.peak(shape.format)? * part(code.rate);
-    let tiles = Tiles { m, n, k, width, weight, peak, chip: *chip, own, code };
+    let usual = chip.peak(Format::Bf16)?;
+    let tiles = Tiles { m, n, k, width, weight, peak, usual, chip: *chip, own, code };
     let (compute, product) = tiles.fastest(memory);
     let before = seconds(code.before)
         + code.passes.map_or(0.0, part) * m * k * 2.0 / (chip.memory * part(own.convert))
@@ -235,6 +238,8 @@ struct Tiles {
     width: f64,
     weight: f64,
     peak: f64,
+    /// Peak rate of 16 bits.
+    usual: f64,
     chip: Chip,
     own: Parameters,
     code: Code,
@@ -274,9 +279,9 @@ impl Tiles {
         let depth = (self.k / (DEPTH * parts)).ceil() * DEPTH;
         let (high, wide) = (rows.min(self.m), columns.min(self.n));
         let multiply = 2.0 * rows * columns * depth * multiprocessors / self.peak;
-        let load =
-            (high * self.width + wide * self.weight) * depth / (part(self.code.load) * clock);
-        let steps = depth * part(self.code.step) / clock;
+        let rate = part(self.code.load) * self.usual / (OPERATIONS * multiprocessors);
+        let load = (high * self.width + wide * self.weight) * depth / rate;
+        let steps = depth * part(self.code.step) * 1e-9;
         let store = high * wide * 2.0 / (self.store() * clock);
         waves * (norm(multiply, load).max(steps) + store)
     }
@@ -299,7 +304,7 @@ impl Tiles {
 /// The kernels of the engine and format.
 fn code(own: Parameters, shape: &Shape) -> Result<Code, Refused> {
     let (name, engine) = match shape.library {
-        Library::Trtllm => ("trtllm", own.trtllm),
+        Library::Trtllm => ("trtllm", None),
         Library::Vllm => ("vllm", own.vllm),
     };
     let (word, code): (_, fn(Engine) -> Option<Code>) = match (shape.format, shape.weights) {
@@ -318,7 +323,7 @@ fn code(own: Parameters, shape: &Shape) -> Result<Code, Refused> {
             return Err(Refused::new(format!("weights of integers need bf16, not {word}")));
         }
     };
-    let found = engine.and_then(code);
+    let found = engine.and_then(code).or_else(|| own.trtllm.and_then(code));
     found.ok_or_else(|| Refused::lacking(&format!("gemm.{name}.{word}")))
 }
 
@@ -339,7 +344,7 @@ mod tests {
     const CODE: Code = Code {
         rate: Ratio(900_000),
         load: Ratio(80_000_000),
-        step: Ratio(2_000_000),
+        step: Ratio(1_000_000),
         store: None,
         splits: 32,
         columns: None,
@@ -457,10 +462,22 @@ mod tests {
         let good = shape([8, 8, 8]);
         assert!(refused(Shape { k: 0, ..good }).contains("at least 1"));
         assert!(refused(Shape { launch: Launch::Eager, ..good }).contains("npu.kernels.gemm.host"));
-        assert!(refused(Shape { library: Library::Vllm, ..good }).contains("gemm.vllm.bf16"));
+        let blocks = Shape { format: Format::Fp8Block, library: Library::Vllm, ..good };
+        assert!(refused(blocks).contains("gemm.vllm.fp8_block"));
         assert!(refused(Shape { format: Format::Mxfp4, ..good }).contains("mxfp4"));
         let mixed = Shape { format: Format::Fp8, weights: Weights::Int4, ..good };
         assert!(refused(mixed).contains("need bf16"));
+    }
+
+    /// vLLM's products are TensorRT-LLM's where it has no values of its own.
+    #[test]
+    fn an_engine_without_values_takes_the_other() {
+        let good = shape([64, 4096, 4096]);
+        assert_eq!(time(good), time(Shape { library: Library::Vllm, ..good }));
+        let slow = Engine { bf16: Some(Code { rate: Ratio(100_000), ..CODE }), ..ENGINE };
+        let own = Parameters { vllm: Some(slow), ..OWN };
+        let large = Shape { library: Library::Vllm, ..shape([8192, 8192, 8192]) };
+        assert!(estimate(&chip(), own, &large).unwrap().seconds > 5.0 * time(large));
     }
 
     /// A call of the host takes its time, or the device's where that is longer.

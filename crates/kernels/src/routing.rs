@@ -9,9 +9,19 @@
 //! layers of experts).
 
 use serde::Deserialize;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// Loads that a thread remembers, at most.
+const REMEMBERED: usize = 1 << 16;
+
+thread_local! {
+    /// Loads by their counts: a fit asks for the same ones at every step.
+    static LOADS: RefCell<HashMap<(Routed, Routing, u64), Load>> = RefCell::default();
+}
 
 /// How a router spreads tokens over experts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub enum Routing {
     /// In turn.
     #[serde(rename = "balanced")]
@@ -41,7 +51,7 @@ pub struct Load {
 }
 
 /// The counts that routing depends on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Routed {
     /// Tokens.
     pub tokens: u64,
@@ -56,6 +66,16 @@ pub struct Routed {
 impl Routed {
     /// Load of the rank with `tile` rows in a tile.
     pub fn load(self, routing: Routing, tile: u64) -> Load {
+        let key = (self, routing, tile);
+        LOADS.with_borrow_mut(|loads| {
+            if loads.len() >= REMEMBERED {
+                loads.clear();
+            }
+            *loads.entry(key).or_insert_with(|| self.counted(routing, tile))
+        })
+    }
+
+    fn counted(self, routing: Routing, tile: u64) -> Load {
         let draws = match routing {
             Routing::Balanced => 1,
             Routing::Mild | Routing::Strong => DRAWS,

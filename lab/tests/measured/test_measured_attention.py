@@ -32,16 +32,14 @@ ROW = {
 @pytest.mark.parametrize(
     ("table", "bounds"),
     [
-        (ATTENTION, {"prefill": (10.5, 38.0), "decode": (11.0, 43.0)}),
+        (ATTENTION, {"prefill": (10.5, 40.0), "decode": (11.0, 43.0)}),
         (MLA, {"prefill": (7.5, 27.0), "decode": (13.0, 55.0)}),
     ],
 )
 def test_presets_reach_the_stated_errors(
     table: Table, bounds: dict[str, tuple[float, float]]
 ) -> None:
-    """Windows are those whose prediction is nearest (`window_derived`). So this guards the errors
-    of docs/models/kernels.md against changes, and does not prove them for windows that are
-    stated."""
+    """Rows whose window is known (`window_derived`). They are those of docs/models/kernels.md."""
     rows = [row for row in shipped(table)[::5] if isinstance(row.shape, Attention | Mla)]
     found = [each for each in predict(rows) if isinstance(each, Predicted)]
     assert len(found) == len(rows) > 2000
@@ -76,6 +74,8 @@ def test_a_row_is_the_shape_that_ran() -> None:
     assert _shape(**trtllm).format == "fp8"
     assert _shape(**trtllm, system="a100", latency_us="9000").format == "bf16"
     assert _shape(window_derived="1024", latency_us="400").window == 1024
+    # The laboratory's table has no value where more than one window is possible.
+    assert isinstance(attention({**ROW, "window_derived": ""}), Left)
 
 
 def test_a_row_that_beats_the_data_sheet_has_a_window() -> None:

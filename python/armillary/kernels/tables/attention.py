@@ -2,8 +2,10 @@
 
 The tables mix calls with and without a sliding window, and do not state it. A row that would beat
 the data sheet without a window is left out; shorter gains by a window stay, as errors. The table of
-the package has a column of ours, `window_derived`: of 0, 128, 1,024 and 8,192 tokens, which the
-collection has, the one that the formulas of `crates/kernels` explain best."""
+the laboratory has a column of ours, `window_derived`: of 0, 128, 1,024 and 8,192 tokens, which the
+collection has, the only one that is possible. It is empty where more than one is, and the row is
+left out: a window counts as known only where others change the time by more than a factor of
+two."""
 
 from __future__ import annotations
 
@@ -32,6 +34,8 @@ def attention(row: Row) -> Shape | Left:
     if source == "tensorrt" and old == "ada" and row["head_dim"] != "128":
         products = "bf16"  # and these, of other heads, in 16 bits
     stated = next((name for name in _WINDOWS if row.get(name)), None)
+    if not stated and any(name in row for name in _WINDOWS):
+        return Left("an unknown sliding window")
     shape = Attention(
         phase="prefill" if prefill else "decode",
         batch=count(row, "batch_size"),

@@ -4,7 +4,11 @@ Fits the parameters of a kind of kernel to the measured kernels of the package, 
 of GPUs. `--write` changes `systems/parts/kernels`. `--unseen` prints the errors of generations that
 were left out, `--shapes` those of shapes and `--ranks` those of numbers of ranks, which take many
 fits. `--intervals` writes intervals
-from the errors of the presets and of left-out generations."""
+from the errors of the presets and of left-out generations.
+
+Kinds of `together` have one fit for all generations: values that they share, and values of one
+generation where shapes that were left out do not do without. `--count` prints the number of these
+values, and `--floor` how far measured kernels disagree with each other."""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from armillary.units import base
 from ... import command
 from ...measured.kernels import congested, shipped
 from ...predict.measured_kernels import Predicted, predict
-from . import intervals, unseen
+from . import files, floor, intervals, together, unseen
 from .search import Problem, Values, kinds, written
 
 _UNIT = {"time": 1e6, "size": 1.0, "bandwidth": 1.0}
@@ -46,8 +50,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--ranks", action="store_true", help="errors of left-out ranks")
     parser.add_argument("--intervals", action="store_true", help="write intervals")
     parser.add_argument("--write", action="store_true", help="write the parameters")
+    parser.add_argument("--count", action="store_true", help="number of values in the files")
+    parser.add_argument("--floor", action="store_true", help="errors of the rows among themselves")
     given = parser.parse_args(arguments)
+    if given.count:
+        sys.stdout.write(f"{given.kind}: {files.count(given.kind)} values\n")
+        return 0
+    if given.floor:
+        for name, logs in floor.floors(_all(_drawn(given.kind, sys.maxsize))):
+            if logs:
+                _print(name, logs)
+        return 0
     drawn = _drawn(given.kind, given.most)
+    if given.kind in together.KINDS:
+        return _together(given, _all(drawn))
     if given.unseen or given.intervals or given.shapes or given.ranks:
         if given.unseen or given.intervals:
             _unseen(given.kind, drawn, given.intervals)
@@ -66,6 +82,20 @@ def main(arguments: Sequence[str]) -> int:
         if given.write:
             write(name, given.kind, values)
     return 0
+
+
+def _together(given: argparse.Namespace, rows: Sequence[Measured]) -> int:
+    if given.unseen or given.intervals:
+        together.unseen_errors(given.kind, rows, given.fixed, given.intervals)
+    if given.shapes:
+        together.shape_errors(given.kind, rows, given.fixed)
+    if not (given.unseen or given.intervals or given.shapes):
+        together.fit(given.kind, rows, given.fixed, given.write)
+    return 0
+
+
+def _all(drawn: dict[str, list[Measured]]) -> list[Measured]:
+    return [row for rows in drawn.values() for row in rows]
 
 
 def _drawn(kind: str, most: int) -> dict[str, list[Measured]]:

@@ -1,7 +1,7 @@
 """Intervals of single kernels.
 
 Kernels on GPUs that were measured have the errors of the presets there: thousands of rows that
-about a hundred parameters describe. Others have the errors of left-out generations.
+one or two hundred parameters describe. Others have the errors of left-out generations.
 
 `python -m armillary_lab.fit.kernels KIND --intervals` writes the kind's part of
 `python/armillary/uncertainty/data/kernels.json`, and prints how many left-out kernels lie within

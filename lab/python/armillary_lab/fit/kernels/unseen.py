@@ -54,6 +54,19 @@ def _format(row: Measured) -> str:
 
 
 _NODE = 8
+_WORDS = ("format", "weights", "source", "kernels")
+
+
+def measured_elsewhere(rows: Sequence[Measured]) -> Callable[[Measured], bool]:
+    """Whether another generation measured the format and the library of a row."""
+    by: dict[str, set[str]] = {}
+    for row in rows:
+        by.setdefault(_words(row), set()).add(generation(row))
+    return lambda row: len(by[_words(row)]) > 1
+
+
+def _words(row: Measured) -> str:
+    return " ".join(str(getattr(row.shape, name, "")) for name in _WORDS)
 
 
 def shapes(rows: Sequence[Measured], keys: Sequence[str], start: Values) -> Left:
