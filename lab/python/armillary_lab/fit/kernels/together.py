@@ -69,9 +69,11 @@ def _fit(kind: str, pool: Pool, point: np.ndarray, keep: bool) -> None:
     last = found.fit(np.r_[whole[: len(pool.keys)], [logs[each] for each in chosen]])
     _grouped("fitted", list(zip(found.rows, found.logs(last).tolist(), strict=True)))
     sys.stdout.write(f"{len(pool.keys)} shared values, {len(chosen)} of single generations\n")
-    by = {files.SHARED: {key: value for key, value in shared.items() if files.fact(key)}}
-    by |= {name: {key: value for key, value in files.own(name, kind).items() if files.fact(key)}
-           for name in files.GENERATIONS}  # fmt: skip
+    moved = set(pool.keys)
+    by = {
+        name: {key: value for key, value in files.own(name, kind).items() if key not in moved}
+        for name in (files.SHARED, *files.GENERATIONS)
+    }
     for key, log in zip(pool.keys, last.tolist(), strict=False):
         place = files.SHARED if key in shared else _place(kind, key)
         by[place][key] = float(np.exp(log))
