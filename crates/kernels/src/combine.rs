@@ -11,7 +11,7 @@
 //! Source: deepseek-ai/DeepEP, csrc/kernels/internode_ll.cu; `exchange.rs`.
 
 use crate::dispatch::low_latency_multiprocessors;
-use crate::exchange::{Backend, Direct, Normal, Shape, direct, norm, normal};
+use crate::exchange::{self, Backend, Shape, direct, norm, normal};
 use crate::values::{part, seconds};
 use crate::{Chip, Estimate, Format, Refused};
 use declared::section;
@@ -28,7 +28,7 @@ section! {
         /// TensorRT-LLM, one-sided, within NVLink.
         pub trtllm: Option<Direct>, default None;
         /// TensorRT-LLM, two-sided, within NVLink.
-        pub trtllm_two_sided: Option<Direct>, default None;
+        pub trtllm_two_sided: Option<TwoSided>, default None;
     }
 }
 
@@ -55,6 +55,77 @@ section! {
     }
 }
 
+section! {
+    /// DeepEP's normal combine: a channel is two multiprocessors, one sends and one receives.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Normal {
+        /// Time of a call without tokens.
+        pub launch: Span, required "25 us";
+        /// Time that it adds for 1,000 elements of a token.
+        pub width: Span, required "0.3 us";
+        /// Time that each doubling of the nodes adds: barriers.
+        pub barrier: Span, required "34 us";
+        /// Time that each token takes in a channel.
+        pub token: Span, required "0.2 us";
+        /// Time that 1,000 elements of a token add in a channel.
+        pub reduce: Span, required "90 ns";
+        /// Bytes that a channel copies in a clock.
+        pub copy: Ratio, required "29";
+        /// Part of the bandwidth of the links in a node.
+        pub link: Ratio, required "0.74";
+        /// Part of the bandwidth of the network.
+        pub nic: Ratio, required "0.96";
+        /// Time that a token adds in a channel where there are several nodes.
+        pub forward: Span, required "0.4 us";
+        /// Bytes that a channel passes on between network and node in a clock.
+        pub pass: Ratio, required "30";
+    }
+}
+
+section! {
+    /// TensorRT-LLM's one-sided combine within NVLink.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Direct {
+        /// Time of a call without tokens.
+        pub launch: Span, required "11 us";
+        /// Time that each rank adds.
+        pub rank: Span, required "0.1 us";
+        /// Time that each token adds.
+        pub token: Span, required "20 ns";
+        /// Part of the bandwidth of the links.
+        pub link: Ratio, required "0.75";
+        /// Part of the memory bandwidth.
+        pub memory: Ratio, required "0.2";
+    }
+}
+
+section! {
+    /// TensorRT-LLM's two-sided combine within NVLink.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct TwoSided {
+        /// Time of a call without tokens.
+        pub launch: Span, required "11 us";
+        /// Time that each rank adds.
+        pub rank: Span, required "0.1 us";
+        /// Time that each token adds.
+        pub token: Span, required "20 ns";
+        /// Time that each token adds where results are sent in 4 bits.
+        pub convert: Span, required "79 ns";
+        /// Part of the bandwidth of the links.
+        pub link: Ratio, required "0.75";
+        /// Part of the memory bandwidth.
+        pub memory: Ratio, required "0.2";
+    }
+}
+
+impl From<Normal> for exchange::Normal {
+    fn from(own: Normal) -> Self {
+        let Normal { launch, width, barrier, token, reduce, copy, link, nic, forward, pass } = own;
+        let row = Span::ZERO;
+        Self { launch, width, barrier, token, row, reduce, copy, link, nic, forward, pass }
+    }
+}
+
 /// Time of a combine.
 pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate, Refused> {
     let lacking = |name: &str| Refused::lacking(&format!("combine.{name}"));
@@ -69,11 +140,22 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
             low_latency(chip, &own, shape)
         }
         Backend::DeepepNormal => {
-            normal(chip, &own.deepep_normal.ok_or_else(|| lacking("deepep_normal"))?, shape)
+            let own = own.deepep_normal.ok_or_else(|| lacking("deepep_normal"))?;
+            normal(chip, &own.into(), shape)
         }
-        Backend::Trtllm => direct(chip, &own.trtllm.ok_or_else(|| lacking("trtllm"))?, shape),
+        Backend::Trtllm => {
+            let Direct { launch, rank, token, link, memory } =
+                own.trtllm.ok_or_else(|| lacking("trtllm"))?;
+            let token = seconds(token);
+            let own = exchange::Direct { launch, rank, token, link, memory, prepare: None };
+            direct(chip, &own, shape)
+        }
         Backend::TrtllmTwoSided => {
-            let own = own.trtllm_two_sided.ok_or_else(|| lacking("trtllm_two_sided"))?;
+            let TwoSided { launch, rank, token, convert, link, memory } =
+                own.trtllm_two_sided.ok_or_else(|| lacking("trtllm_two_sided"))?;
+            let narrow = if shape.format == Format::Nvfp4 { seconds(convert) } else { 0.0 };
+            let token = seconds(token) + narrow;
+            let own = exchange::Direct { launch, rank, token, link, memory, prepare: None };
             direct(chip, &own, shape)
         }
     }

@@ -13,7 +13,7 @@
 //!
 //! Source: deepseek-ai/DeepEP, csrc/kernels/internode_ll.cu; `exchange.rs`.
 
-use crate::exchange::{Backend, Direct, Normal, Shape, direct, norm, normal};
+use crate::exchange::{self, Backend, Shape, direct, doublings, norm, normal};
 use crate::values::{part, seconds};
 use crate::{Chip, Estimate, Format, Refused};
 use declared::section;
@@ -30,7 +30,7 @@ section! {
         /// TensorRT-LLM, one-sided, within NVLink.
         pub trtllm: Option<Direct>, default None;
         /// TensorRT-LLM, two-sided, within NVLink.
-        pub trtllm_two_sided: Option<Direct>, default None;
+        pub trtllm_two_sided: Option<TwoSided>, default None;
     }
 }
 
@@ -57,6 +57,90 @@ section! {
     }
 }
 
+section! {
+    /// DeepEP's normal dispatch: a channel is two multiprocessors, one sends and one receives.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Normal {
+        /// Time of a call without tokens.
+        pub launch: Span, required "25 us";
+        /// Time that it adds for 1,000 elements of a token.
+        pub width: Span, required "0.3 us";
+        /// Time that each doubling of the nodes adds: barriers.
+        pub barrier: Span, required "34 us";
+        /// Time that each token takes in a channel.
+        pub token: Span, required "0.2 us";
+        /// Time that each copy of a token adds in a channel.
+        pub row: Span, required "20 ns";
+        /// Bytes that a channel copies in a clock.
+        pub copy: Ratio, required "29";
+        /// Part of the bandwidth of the links in a node.
+        pub link: Ratio, required "0.74";
+        /// Part of the bandwidth of the network.
+        pub nic: Ratio, required "0.96";
+        /// Time that a token adds in a channel where there are several nodes.
+        pub forward: Span, required "0.4 us";
+        /// Bytes that a channel passes on between network and node in a clock.
+        pub pass: Ratio, required "30";
+    }
+}
+
+section! {
+    /// TensorRT-LLM's one-sided dispatch within NVLink.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Direct {
+        /// Time of a call without tokens.
+        pub launch: Span, required "11 us";
+        /// Time that each rank adds.
+        pub rank: Span, required "0.1 us";
+        /// Time that each token adds.
+        pub token: Span, required "20 ns";
+        /// Part of the bandwidth of the links.
+        pub link: Ratio, required "0.75";
+        /// Part of the memory bandwidth.
+        pub memory: Ratio, required "0.2";
+    }
+}
+
+section! {
+    /// TensorRT-LLM's two-sided dispatch within NVLink.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct TwoSided {
+        /// Time of a call without tokens.
+        pub launch: Span, required "11 us";
+        /// Time that each rank adds.
+        pub rank: Span, required "0.1 us";
+        /// Time that each token adds.
+        pub token: Span, required "20 ns";
+        /// Kernel that finds the places of the tokens first.
+        pub prepare: Option<Prepare>, default None;
+        /// Part of the bandwidth of the links.
+        pub link: Ratio, required "0.75";
+        /// Part of the memory bandwidth.
+        pub memory: Ratio, required "0.2";
+    }
+}
+
+section! {
+    /// The kernel before an all-to-all, which finds the places of the tokens.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Prepare {
+        /// Time of a call without tokens.
+        pub launch: Span, required "11 us";
+        /// Time that each doubling of the ranks adds.
+        pub doubling: Span, required "0.7 us";
+        /// Time that each token adds.
+        pub token: Span, required "7 ns";
+    }
+}
+
+impl From<Normal> for exchange::Normal {
+    fn from(own: Normal) -> Self {
+        let Normal { launch, width, barrier, token, row, copy, link, nic, forward, pass } = own;
+        let reduce = Span::ZERO;
+        Self { launch, width, barrier, token, row, reduce, copy, link, nic, forward, pass }
+    }
+}
+
 /// Time of a dispatch.
 pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate, Refused> {
     let lacking = |name: &str| Refused::lacking(&format!("dispatch.{name}"));
@@ -72,16 +156,27 @@ pub fn estimate(chip: &Chip, own: &Parameters, shape: &Shape) -> Result<Estimate
                 let own = own.deepep_ll.ok_or_else(|| lacking("deepep_ll"))?;
                 return low_latency(chip, &own, shape);
             }
-            normal(chip, &own.deepep_normal.ok_or_else(|| lacking("deepep_normal"))?, shape)
+            let own = own.deepep_normal.ok_or_else(|| lacking("deepep_normal"))?;
+            normal(chip, &own.into(), shape)
         }
         Backend::Trtllm | Backend::TrtllmTwoSided => {
             if !matches!(shape.format, Format::Bf16 | Format::Fp8 | Format::Nvfp4) {
                 return Err(shape.no_format("bf16, fp8 or nvfp4"));
             }
             let own = if shape.backend == Backend::Trtllm {
-                own.trtllm.ok_or_else(|| lacking("trtllm"))?
+                let Direct { launch, rank, token, link, memory } =
+                    own.trtllm.ok_or_else(|| lacking("trtllm"))?;
+                let token = seconds(token);
+                exchange::Direct { launch, rank, token, link, memory, prepare: None }
             } else {
-                own.trtllm_two_sided.ok_or_else(|| lacking("trtllm_two_sided"))?
+                let TwoSided { launch, rank, token, prepare, link, memory } =
+                    own.trtllm_two_sided.ok_or_else(|| lacking("trtllm_two_sided"))?;
+                let prepare = prepare.map(|before| {
+                    seconds(before.launch)
+                        + doublings(shape.ep) * seconds(before.doubling)
+                        + shape.tokens as f64 * seconds(before.token)
+                });
+                exchange::Direct { launch, rank, token: seconds(token), link, memory, prepare }
             };
             direct(chip, &own, shape)
         }

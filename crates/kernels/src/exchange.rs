@@ -17,71 +17,36 @@
 
 use crate::values::{part, seconds, word};
 use crate::{Chip, Estimate, Format, Refused};
-use declared::section;
 use serde::{Deserialize, Serialize};
 use units::{Ratio, Span};
 
-section! {
-    /// DeepEP's normal kernels: a channel is two multiprocessors, one sends and one receives.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Normal {
-        /// Time of a call without tokens.
-        pub launch: Span, required "25 us";
-        /// Time that it adds for 1,000 elements of a token.
-        pub width: Span, required "0.3 us";
-        /// Time that each doubling of the nodes adds: barriers.
-        pub barrier: Span, required "34 us";
-        /// Time that each token takes in a channel.
-        pub token: Span, required "0.2 us";
-        /// Time that each copy of a token adds in a channel.
-        pub row: Option<Span>, default None, says "0 ns";
-        /// Time that 1,000 elements of a token add in a channel.
-        pub reduce: Option<Span>, default None, says "0 ns";
-        /// Bytes that a channel copies in a clock.
-        pub copy: Ratio, required "29";
-        /// Part of the bandwidth of the links in a node.
-        pub link: Ratio, required "0.74";
-        /// Part of the bandwidth of the network.
-        pub nic: Ratio, required "0.96";
-        /// Time that a token adds in a channel where there are several nodes.
-        pub forward: Span, required "0.4 us";
-        /// Bytes that a channel passes on between network and node in a clock.
-        pub pass: Ratio, required "30";
-    }
+/// DeepEP's normal kernels in one direction.
+pub(crate) struct Normal {
+    pub(crate) launch: Span,
+    pub(crate) width: Span,
+    pub(crate) barrier: Span,
+    pub(crate) token: Span,
+    /// Time that each copy of a token adds in a channel.
+    pub(crate) row: Span,
+    /// Time that 1,000 elements of a token add in a channel.
+    pub(crate) reduce: Span,
+    pub(crate) copy: Ratio,
+    pub(crate) link: Ratio,
+    pub(crate) nic: Ratio,
+    pub(crate) forward: Span,
+    pub(crate) pass: Ratio,
 }
 
-section! {
-    /// All-to-alls of TensorRT-LLM within NVLink.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Direct {
-        /// Time of a call without tokens.
-        pub launch: Span, required "11 us";
-        /// Time that each rank adds.
-        pub rank: Span, required "0.1 us";
-        /// Time that each token adds.
-        pub token: Span, required "20 ns";
-        /// Time that each token adds where results are sent in 4 bits.
-        pub convert: Option<Span>, default None;
-        /// Part of the bandwidth of the links.
-        pub link: Ratio, required "0.75";
-        /// Part of the memory bandwidth.
-        pub memory: Ratio, required "0.2";
-        /// Kernel that finds the places of the tokens first.
-        pub prepare: Option<Prepare>, default None;
-    }
-}
-
-section! {
-    /// The kernel before an all-to-all.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Prepare {
-        /// Time of a call without tokens.
-        pub launch: Span, required "11 us";
-        /// Time that each doubling of the ranks adds.
-        pub doubling: Span, required "0.7 us";
-        /// Time that each token adds.
-        pub token: Span, required "7 ns";
-    }
+/// All-to-alls of TensorRT-LLM within NVLink in one direction.
+pub(crate) struct Direct {
+    pub(crate) launch: Span,
+    pub(crate) rank: Span,
+    /// Time that each token adds, in its format.
+    pub(crate) token: f64,
+    pub(crate) link: Ratio,
+    pub(crate) memory: Ratio,
+    /// Time of the kernel before it, if there is one.
+    pub(crate) prepare: Option<f64>,
 }
 
 /// A library of all-to-alls of experts.
@@ -352,11 +317,10 @@ pub(crate) fn normal(chip: &Chip, own: &Normal, shape: &Shape) -> Result<Estimat
     let tokens = shape.tokens as f64;
     let mine = tokens / (shape.sms as f64 / 2.0);
     let thousands = shape.hidden as f64 / 1000.0;
-    let optional = |span: Option<Span>| span.map_or(0.0, seconds);
     let copy = chip.clock * part(own.copy);
     let mut channel = seconds(own.token)
-        + ground.copies.all * (optional(own.row) + ground.row / copy)
-        + thousands * optional(own.reduce);
+        + ground.copies.all * (seconds(own.row) + ground.row / copy)
+        + thousands * seconds(own.reduce);
     if ground.nodes > 1.0 {
         let pass = chip.clock * part(own.pass);
         channel += seconds(own.forward) + ground.copies.nodes * ground.row / pass;
@@ -385,10 +349,7 @@ pub(crate) fn direct(chip: &Chip, own: &Direct, shape: &Shape) -> Result<Estimat
     let tokens = shape.tokens as f64;
     let mut parts = Vec::new();
     let mut sum = 0.0;
-    if let (Some(before), Stage::Whole | Stage::Prepare) = (own.prepare, shape.stage) {
-        let time = seconds(before.launch)
-            + doublings(shape.ep) * seconds(before.doubling)
-            + tokens * seconds(before.token);
+    if let (Some(time), Stage::Whole | Stage::Prepare) = (own.prepare, shape.stage) {
         parts.push(("prepare", time));
         sum += time;
     }
@@ -399,11 +360,7 @@ pub(crate) fn direct(chip: &Chip, own: &Direct, shape: &Shape) -> Result<Estimat
         return Ok(Estimate { seconds: sum, operations: 0.0, bytes: 0.0, parts });
     }
     let launch = seconds(own.launch) + shape.ep as f64 * seconds(own.rank);
-    let mut token = seconds(own.token);
-    if shape.format == Format::Nvfp4 {
-        token += own.convert.map_or(0.0, seconds);
-    }
-    let each = tokens * token;
+    let each = tokens * own.token;
     let link = ground.links(tokens, own.link);
     let memory = ground.memory(tokens) / (chip.memory * part(own.memory).min(1.0));
     parts.extend([("launch", launch), ("tokens", each), ("link", link), ("memory", memory)]);
@@ -427,7 +384,7 @@ fn distinct(ranks: f64, experts: f64, top_k: u64) -> f64 {
 }
 
 /// Doublings from 1 to `count`.
-fn doublings(count: u64) -> f64 {
+pub(crate) fn doublings(count: u64) -> f64 {
     f64::from(count.next_power_of_two().trailing_zeros())
 }
 

@@ -1,6 +1,6 @@
 //! Dispatch and combine of experts against the data sheet, counting, and what users may ask.
 
-use kernels::exchange::{Backend, Direct, Normal, Prepare, Shape, Spread, Stage};
+use kernels::exchange::{Backend, Shape, Spread, Stage};
 use kernels::{Chip, Estimate, Format, Kernel, Kernels, Rates, combine, dispatch};
 use proptest::prelude::*;
 use units::{Bandwidth, Bytes, Flops, Frequency, Ratio, Span};
@@ -21,29 +21,26 @@ const fn us(value: u64) -> Span {
 }
 
 fn kernels() -> Kernels {
-    let normal = Normal {
+    let normal = dispatch::Normal {
         launch: us(25),
         width: ns(300),
         barrier: us(34),
         token: ns(200),
-        row: Some(ns(27)),
-        reduce: None,
+        row: ns(27),
         copy: ratio(29.0),
         link: ratio(0.74),
         nic: ratio(0.96),
         forward: ns(400),
         pass: ratio(30.0),
     };
-    let prepare = Prepare { launch: us(11), doubling: ns(700), token: ns(7) };
-    let direct = Direct {
-        launch: us(11),
-        rank: ns(100),
-        token: ns(20),
-        convert: Some(ns(80)),
-        link: ratio(0.75),
-        memory: ratio(0.2),
-        prepare: None,
-    };
+    let prepare = dispatch::Prepare { launch: us(11), doubling: ns(700), token: ns(7) };
+    let dispatch::Normal { launch, width, barrier, token, copy, link, nic, forward, pass, .. } =
+        normal;
+    let reduce = ns(94);
+    let results =
+        combine::Normal { launch, width, barrier, token, reduce, copy, link, nic, forward, pass };
+    let (launch, rank, token, convert) = (us(11), ns(100), ns(20), ns(80));
+    let (link, memory) = (ratio(0.75), ratio(0.2));
     let send = dispatch::LowLatency {
         launch: us(4),
         rank: ns(200),
@@ -73,14 +70,28 @@ fn kernels() -> Kernels {
         dispatch: Some(dispatch::Parameters {
             deepep_ll: Some(send),
             deepep_normal: Some(normal),
-            trtllm: Some(direct),
-            trtllm_two_sided: Some(Direct { prepare: Some(prepare), ..direct }),
+            trtllm: Some(dispatch::Direct { launch, rank, token, link, memory }),
+            trtllm_two_sided: Some(dispatch::TwoSided {
+                launch,
+                rank,
+                token,
+                prepare: Some(prepare),
+                link,
+                memory,
+            }),
         }),
         combine: Some(combine::Parameters {
             deepep_ll: Some(back),
-            deepep_normal: Some(Normal { row: None, reduce: Some(ns(94)), ..normal }),
-            trtllm: Some(direct),
-            trtllm_two_sided: Some(direct),
+            deepep_normal: Some(results),
+            trtllm: Some(combine::Direct { launch, rank, token, link, memory }),
+            trtllm_two_sided: Some(combine::TwoSided {
+                launch,
+                rank,
+                token,
+                convert,
+                link,
+                memory,
+            }),
         }),
         gemm: None,
         allreduce: None,
