@@ -16,24 +16,17 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
-import yaml
 
 from armillary.kernels import KINDS
 from armillary.kernels.tables import TABLES, Measured
-from armillary.platform.presets import SYSTEMS as FOLDER
-from armillary.units import base
 
 from ... import command
 from ...measured.kernels import congested, shipped
 from ...predict.measured_kernels import Predicted, predict
 from . import files, floor, intervals, together, unseen
-from .search import Problem, Values, kinds, written
-
-_UNIT = {"time": 1e6, "size": 1.0, "bandwidth": 1.0}
-"""Values of parameters by the kind of their key: us, bytes, bytes a second."""
+from .search import Problem, Values, written
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,14 +66,14 @@ def main(arguments: Sequence[str]) -> int:
             _left_out(given.kind, drawn, given.fixed, "ranks", unseen.ranks)
         return 0
     for name, rows in drawn.items():
-        start = parameters(name, given.kind)
+        start = files.parameters(name, given.kind)
         keys = Problem(rows, _moved(start, given.fixed)).moving(start)
         values = Problem(rows, keys).fit(start)
         _print(name, Problem(rows, keys).logs(values).tolist())
         for key, value in values.items():
             sys.stdout.write(f"  {key}: {written(key, value)}\n")
         if given.write:
-            write(name, given.kind, values)
+            files.write(given.kind, {name: values})
     return 0
 
 
@@ -116,7 +109,7 @@ def _unseen(kind: str, drawn: dict[str, list[Measured]], keep: bool) -> None:
     every = [row for rows in drawn.values() for row in rows]
     known = [found for found in predict(every) if isinstance(found, Predicted)]
     _print("presets", [found.log for found in known])
-    others = list(unseen.generations(every, lambda name: _tree(name, kind)))
+    others = list(unseen.generations(every, lambda name: files.tree(name, kind)))
     for name in drawn:
         logs = [found.log for found in others if unseen.generation(found.row) == name]
         _print(f"{name} left out", logs)
@@ -137,7 +130,7 @@ def _left_out(
     """Prints errors of what is left out."""
     logs: list[float] = []
     for name, rows in drawn.items():
-        start = parameters(name, kind)
+        start = files.parameters(name, kind)
         found = [log for _, log in of(rows, _moved(start, fixed), start)]
         if found:
             _print(f"{name}, {what} left out", found)
@@ -150,53 +143,6 @@ def _print(name: str, logs: Sequence[float]) -> None:
     middle, ninth = np.quantile(errors, [0.5, 0.9])
     sys.stdout.write(f"{name}: {len(logs)} rows, median {middle:.1f} %, 90 % {ninth:.1f} %\n")
     sys.stdout.flush()
-
-
-def _file(generation: str) -> Path:
-    return FOLDER / "parts" / "kernels" / f"{generation}.yml"
-
-
-def parameters(generation: str, kind: str) -> dict[str, float]:
-    """The parameters of a kind that the presets of a generation have; times are in us."""
-    return dict(_leaves(_tree(generation, kind), kind))
-
-
-def _tree(generation: str, kind: str) -> dict[str, object]:
-    """The parameters of a kind, as the file of a generation writes them."""
-    tree = yaml.safe_load(_file(generation).read_text(encoding="utf-8"))["npu"]["kernels"]
-    found: dict[str, object] = tree[kind]
-    return found
-
-
-def _leaves(tree: object, key: str) -> list[tuple[str, float]]:
-    if isinstance(tree, dict):
-        return [leaf for name, each in tree.items() for leaf in _leaves(each, f"{key}.{name}")]
-    return [(key, _number(key, tree))]
-
-
-def _number(key: str, value: object) -> float:
-    unit = _UNIT.get(kinds()[key])
-    if unit is None:
-        return float(str(value))
-    found = base(str(value))
-    assert found is not None, (key, value)
-    return float(found) * unit
-
-
-def write(generation: str, kind: str, values: Values) -> None:
-    """Puts the parameters of a kind into the file of a generation; its head stays."""
-    file = _file(generation)
-    text = file.read_text(encoding="utf-8")
-    kept = [line for line in text.splitlines() if not line.startswith(f"    {kind}:")]
-    tree: dict[str, object] = {}
-    for key, value in values.items():
-        *above, name = key.split(".")[1:]
-        at = tree
-        for each in above:
-            at = at.setdefault(each, {})  # type: ignore[assignment]
-        at[name] = written(key, value)
-    shown = yaml.safe_dump(tree, default_flow_style=True, width=10**6, sort_keys=False).strip()
-    file.write_text("\n".join([*kept, f"    {kind}: {shown}"]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

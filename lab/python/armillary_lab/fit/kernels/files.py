@@ -30,8 +30,15 @@ def fact(key: str) -> bool:
 
 def own(name: str, kind: str) -> dict[str, float]:
     """The values of a kind in one file, by their keys; times are in us."""
-    tree = yaml.safe_load(_file(name).read_text(encoding="utf-8"))["npu"]["kernels"]
-    return dict(_leaves(tree[kind], kind)) if kind in tree else {}
+    return dict(_leaves(tree(name, kind), kind))
+
+
+def tree(name: str, kind: str) -> dict[str, object]:
+    """The values of a kind in one file, as it writes them."""
+    found: dict[str, object] = yaml.safe_load(_file(name).read_text(encoding="utf-8"))["npu"][
+        "kernels"
+    ].get(kind, {})
+    return found
 
 
 def parameters(generation: str, kind: str) -> dict[str, float]:
@@ -56,24 +63,24 @@ def write(kind: str, by: Mapping[str, Values]) -> None:
 
 
 def _flow(kind: str, values: Values) -> str:
-    tree: dict[str, object] = {}
+    root: dict[str, object] = {}
     for key, value in values.items():
         *above, name = key.split(".")[1:]
-        at = tree
+        at = root
         for each in above:
             at = at.setdefault(each, {})  # type: ignore[assignment]
         at[name] = written(key, value)
-    return yaml.safe_dump(tree, default_flow_style=True, width=10**6, sort_keys=False).strip()
+    return yaml.safe_dump(root, default_flow_style=True, width=10**6, sort_keys=False).strip()
 
 
 def _file(name: str) -> Path:
     return FOLDER / "parts" / "kernels" / f"{name}.yml"
 
 
-def _leaves(tree: object, key: str) -> list[tuple[str, float]]:
-    if isinstance(tree, dict):
-        return [leaf for name, each in tree.items() for leaf in _leaves(each, f"{key}.{name}")]
-    return [(key, _number(key, tree))]
+def _leaves(node: object, key: str) -> list[tuple[str, float]]:
+    if isinstance(node, dict):
+        return [leaf for name, each in node.items() for leaf in _leaves(each, f"{key}.{name}")]
+    return [(key, _number(key, node))]
 
 
 def _number(key: str, value: object) -> float:
