@@ -36,6 +36,7 @@ def interval(report: Report) -> Interval | None:
         report["ranks"],
         stated=bool(options.get("framework")),
         uneven=_uneven(report),
+        adapters=bool(options.get("lora_rank")),
     )
 
 

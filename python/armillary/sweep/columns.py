@@ -164,6 +164,7 @@ class _Options(msgspec.Struct):
     precision: str = "bf16"
     framework: str | None = None
     imbalance: float = 1.0
+    lora_rank: int = 0
 
 
 class _Model(msgspec.Struct):
@@ -258,8 +259,8 @@ def _interval(read: _Report) -> dict[str, Value]:
     options = (workload.model and workload.model.options) or _Options()
     family = workload.summary.family if workload.summary else None
     stated, uneven = bool(options.framework), options.imbalance > 1
-    gpu = str(npu.name)
-    found = steps.interval(gpu, options.precision, str(family), read.ranks, stated, uneven)
+    given = str(npu.name), options.precision, str(family), read.ranks, stated, uneven
+    found = steps.interval(*given, adapters=options.lora_rank > 0)
     low, high = (None, None) if found is None else found.of(read.step_time_ns)
     return {"step_low_ns": low, "step_high_ns": high}
 

@@ -21,19 +21,28 @@ _NODE, _MANY = 8, 512
 
 
 def labels(
-    gpu: str, precision: str, family: str, gpus: int, stated: bool = True, uneven: bool = False
+    gpu: str,
+    precision: str,
+    family: str,
+    gpus: int,
+    stated: bool = True,
+    uneven: bool = False,
+    adapters: bool = False,
 ) -> dict[str, str]:
     """Labels of a step on `gpus` GPUs; `stated`: the training framework is stated; `uneven`: some
-    experts get more tokens than others, which no measured step states."""
+    experts get more tokens than others, and `adapters`: low-rank adapters alone are trained, both
+    of which no measured step has."""
     size = "one node" if gpus <= _NODE else "to 512 GPUs" if gpus <= _MANY else "above 512 GPUs"
-    routing = {"routing": "uneven"} if uneven else {}
+    others = ({"routing": "uneven"} if uneven else {}) | (
+        {"trained": "adapters"} if adapters else {}
+    )
     return {
         "gpu": gpu.partition("-")[0],
         "format": "bf16" if precision == "fp16" else precision,
         "family": FAMILIES.get(family, family),
         "scale": size,
         "software": "a stated framework" if stated else "not stated",
-        **routing,
+        **others,
     }
 
 
@@ -44,13 +53,19 @@ def measured() -> frozenset[str]:
 
 @cache
 def interval(
-    gpu: str, precision: str, family: str, gpus: int, stated: bool, uneven: bool = False
+    gpu: str,
+    precision: str,
+    family: str,
+    gpus: int,
+    stated: bool,
+    uneven: bool = False,
+    adapters: bool = False,
 ) -> Interval | None:
-    """Factors on the step of a model of `family` on `gpus` GPUs; `stated` and `uneven` as in
-    `labels`. `None` where no such steps were measured: no fit left those of other workloads out."""
+    """Factors on the step of a model of `family` on `gpus` GPUs; the others are as in `labels`.
+    `None` where no such steps were measured: no fit left those of other workloads out."""
     if family not in FAMILIES:
         return None
-    wanted = labels(gpu, precision, family, gpus, stated, uneven)
+    wanted = labels(gpu, precision, family, gpus, stated, uneven, adapters)
     known = wanted["gpu"] in measured()
     found = of("steps").interval(wanted) if known else _elsewhere(wanted)
     return found if math.isfinite(found.high) else None

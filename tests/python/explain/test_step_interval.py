@@ -71,6 +71,17 @@ def test_a_model_with_experts_is_a_tuned_recipe_or_a_first_run(table: Intervals)
     assert wide["high_ns"] / wide["low_ns"] > data["high_ns"] / data["low_ns"]
 
 
+def test_no_measured_step_trains_adapters(table: Intervals) -> None:
+    options: Any = {"dp": 8, "framework": "megatron-lm"}
+    whole, low = (
+        step_interval.data(simulate("llama-3-8b", "dgx-h100", lora_rank=rank, **options).report)
+        for rank in (0, 16)
+    )
+    assert whole is not None and low is not None
+    assert low["extrapolated"] == [*whole["extrapolated"], "trained adapters"]
+    assert low["high_ns"] / low["low_ns"] > whole["high_ns"] / whole["low_ns"]
+
+
 def test_differences_within_it(table: Intervals, result: Result) -> None:
     report: Any = result.report
     near, far = ({**report, "step_time_ns": report["step_time_ns"] * by} for by in (1.1, 2.0))

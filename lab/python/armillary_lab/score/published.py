@@ -245,7 +245,8 @@ def step_coverage(found: Sequence[TimePrediction]) -> list[Coverage]:
     by_gpu: dict[str, list[tuple[str, bool]]] = {}
     for each in found:
         run = each.run
-        kind = labels(run.gpu, run.precision, run.model.family, run.gpus)
+        low = "lora_rank" in run.extra
+        kind = labels(run.gpu, run.precision, run.model.family, run.gpus, adapters=low)
         one = run.group, of("steps").interval(kind).holds(math.exp(-each.log))
         every.append(one)
         by_gpu.setdefault(f"gpu: {run.gpu}", []).append(one)
