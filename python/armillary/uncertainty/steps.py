@@ -30,8 +30,8 @@ def labels(
     adapters: bool = False,
 ) -> dict[str, str]:
     """Labels of a step on `gpus` GPUs; `stated`: the training framework is stated; `uneven`: some
-    experts get more tokens than others, and `adapters`: low-rank adapters alone are trained, both
-    of which no measured step has."""
+    experts get more tokens than others; `adapters`: low-rank adapters alone are trained. No
+    measured step has either of the last two."""
     size = "one node" if gpus <= _NODE else "to 512 GPUs" if gpus <= _MANY else "above 512 GPUs"
     others = ({"routing": "uneven"} if uneven else {}) | (
         {"trained": "adapters"} if adapters else {}
