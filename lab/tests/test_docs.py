@@ -34,7 +34,7 @@ FENCE = re.compile(
 )
 
 TORCH = re.compile(r"\btorch\b|armillary_train|armillary (train|bench|capture|checkpoint)\b")
-"""What loads PyTorch: the process whose copies run these has loaded it before."""
+"""Commands that load PyTorch: the process whose copies run them has loaded it before."""
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ pub struct Chip {
     pub link: f64,
     /// GPUs of a node.
     pub node: f64,
-    /// Bandwidth of a GPU to those of other nodes, one direction, bytes a second; nothing where
-    /// there are no such.
+    /// Bandwidth of a GPU to those of other nodes, one direction, bytes a second; nothing in a
+    /// platform of one node.
     pub network: Option<f64>,
     rates: Rates,
     int8: Option<Flops>,

@@ -61,7 +61,8 @@ def test_what_is_left_out_is_predicted_by_the_rest() -> None:
 
 
 def test_a_generation_is_predicted_by_the_others() -> None:
-    """Its own values are never looked at: Hopper's launch is a surprise, Ampere's is not."""
+    """The values of a generation that is left out are never read: here Hopper's launch differs
+    from what the others share, and Ampere's does not."""
     rows = drawn("h100", 1, {**TRUE, "stream.launch": 40.0}) + drawn("a100", 2) + drawn("l40s", 3)
     found = list(pooled.generations_out(Pool(rows, KEYS, {}), START))
     assert len(found) == len(rows)

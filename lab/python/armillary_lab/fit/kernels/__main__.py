@@ -3,8 +3,7 @@
 Fits the parameters of a kind of kernel to the measured kernels of the package, for each generation
 of GPUs. `--write` changes `systems/parts/kernels`. `--unseen` prints the errors of generations that
 were left out, `--shapes` those of shapes and `--ranks` those of numbers of ranks, which take many
-fits. `--intervals` writes intervals
-from the errors of the presets and of left-out generations.
+fits. `--intervals` writes intervals from the errors of the presets and of left-out generations.
 
 Kinds of `together` have one fit for all generations: values that they share, and values of one
 generation where shapes that were left out do not do without. `--count` prints the number of these
@@ -16,8 +15,6 @@ import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
-
-import numpy as np
 
 from armillary.kernels import KINDS
 from armillary.kernels.tables import TABLES, Measured
@@ -52,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.floor:
         for name, logs in floor.floors(_all(_drawn(given.kind, sys.maxsize))):
             if logs:
-                _print(name, logs)
+                together.show(name, logs)
         return 0
     drawn = _drawn(given.kind, given.most)
     if given.kind in together.KINDS:
@@ -69,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         start = files.parameters(name, given.kind)
         keys = Problem(rows, _moved(start, given.fixed)).moving(start)
         values = Problem(rows, keys).fit(start)
-        _print(name, Problem(rows, keys).logs(values).tolist())
+        together.show(name, Problem(rows, keys).logs(values).tolist())
         for key, value in values.items():
             sys.stdout.write(f"  {key}: {written(key, value)}\n")
         if given.write:
@@ -106,14 +103,14 @@ def _moved(start: Values, fixed: Sequence[str]) -> list[str]:
 
 def _unseen(kind: str, drawn: dict[str, list[Measured]], keep: bool) -> None:
     """Prints errors of the presets and of left-out generations, and writes intervals from them."""
-    every = [row for rows in drawn.values() for row in rows]
+    every = _all(drawn)
     known = [found for found in predict(every) if isinstance(found, Predicted)]
-    _print("presets", [found.log for found in known])
+    together.show("presets", [found.log for found in known])
     others = list(unseen.generations(every, lambda name: files.tree(name, kind)))
     for name in drawn:
         logs = [found.log for found in others if unseen.generation(found.row) == name]
-        _print(f"{name} left out", logs)
-    _print("generations left out", [found.log for found in others])
+        together.show(f"{name} left out", logs)
+    together.show("generations left out", [found.log for found in others])
     if keep:
         found_ends, lines = intervals.of_kind(known, others)
         intervals.write(kind, found_ends, {row.system for row in every})
@@ -133,16 +130,9 @@ def _left_out(
         start = files.parameters(name, kind)
         found = [log for _, log in of(rows, _moved(start, fixed), start)]
         if found:
-            _print(f"{name}, {what} left out", found)
+            together.show(f"{name}, {what} left out", found)
         logs += found
-    _print(f"{what} left out", logs)
-
-
-def _print(name: str, logs: Sequence[float]) -> None:
-    errors = 100 * np.expm1(np.abs(logs))
-    middle, ninth = np.quantile(errors, [0.5, 0.9])
-    sys.stdout.write(f"{name}: {len(logs)} rows, median {middle:.1f} %, 90 % {ninth:.1f} %\n")
-    sys.stdout.flush()
+    together.show(f"{what} left out", logs)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,10 @@ from armillary.kernels.tables import SYSTEMS, Measured
 from armillary.platform import Platform
 
 from .search import SCALE, settings
-from .unseen import generation, part_of
+from .unseen import PARTS, generation, part_of
 
 TOLERANCE = 0.02
 """Loss that values may cost that are taken away, as a part."""
-_PARTS = 5
 _WIDTH, _OWN = 3.0, 0.35
 """Spread of the prior of shared values around their start, and of own values around 1, in
 logarithms."""
@@ -136,7 +135,7 @@ def choose(pool: Pool, point: np.ndarray) -> list[Own]:
     logs = pool.logs(point)
     slopes = pool.slopes(point, logs, names)
     each = slopes * _weights(logs)[:, None]
-    parts = [pool.part == part for part in range(_PARTS)]
+    parts = [pool.part == part for part in range(PARTS)]
     curves = [slopes[rows].T @ each[rows] for rows in parts]
     sides = [each[rows].T @ logs[rows] for rows in parts]
     base = sum(float(_weights(logs[rows]) @ logs[rows] ** 2) for rows in parts)
@@ -193,7 +192,7 @@ def generations_out(pool: Pool, start: np.ndarray) -> Iterator[tuple[Measured, f
 
 def shapes_out(pool: Pool, start: np.ndarray) -> Iterator[tuple[Measured, float]]:
     """Rows of each part of the shapes, predicted by a fit to the others."""
-    for part in range(_PARTS):
+    for part in range(PARTS):
         rows = pool.part == part
         found = pool.logs(pool.fit(start, ~rows, 4))[rows].tolist()
         mine = [row for row, out in zip(pool.rows, rows.tolist(), strict=True) if out]

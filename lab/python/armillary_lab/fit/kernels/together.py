@@ -94,7 +94,7 @@ def _place(kind: str, key: str) -> str:
 def _unseen(kind: str, pool: Pool, point: np.ndarray, keep: bool) -> None:
     """Prints errors of the presets and of left-out generations, and writes intervals from them."""
     known = [found for found in predict(pool.rows) if isinstance(found, Predicted)]
-    _print("presets", [found.log for found in known])
+    show("presets", [found.log for found in known])
     left = unseen.measured_elsewhere(pool.rows)
     out = [(row, log) for row, log in pooled.generations_out(pool, point) if left(row)]
     _grouped("generations left out", out)
@@ -111,11 +111,12 @@ def _grouped(name: str, found: Sequence[tuple[Measured, float]]) -> None:
     for row, log in found:
         by.setdefault(unseen.generation(row), []).append(log)
     for each, logs in by.items():
-        _print(f"{each}, {name}", logs)
-    _print(name, [log for _, log in found])
+        show(f"{each}, {name}", logs)
+    show(name, [log for _, log in found])
 
 
-def _print(name: str, logs: Sequence[float]) -> None:
+def show(name: str, logs: Sequence[float]) -> None:
+    """Prints the median and the 90th percentile of errors, from their logarithms."""
     errors = 100 * np.expm1(np.abs(logs))
     middle, ninth = np.quantile(errors, [0.5, 0.9])
     sys.stdout.write(f"{name}: {len(logs)} rows, median {middle:.1f} %, 90 % {ninth:.1f} %\n")

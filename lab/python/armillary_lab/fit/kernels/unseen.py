@@ -18,7 +18,8 @@ from armillary.platform import Platform
 from ...predict.measured_kernels import Predicted, predict
 from .search import Problem, Values
 
-_PARTS = 5
+PARTS = 5
+"""Parts into which shapes are dealt."""
 Left = Iterator[tuple[Measured, float]]
 """Rows that a fit has not seen, and ln(ours / measured)."""
 
@@ -76,7 +77,7 @@ def shapes(rows: Sequence[Measured], keys: Sequence[str], start: Values) -> Left
     for row in rows:
         parts.setdefault(_backend(row), set()).add(part_of(row))
     kept = [row for row in rows if len(parts[_backend(row)]) > 1]
-    for part in range(_PARTS):
+    for part in range(PARTS):
         yield from _left(kept, keys, start, [part_of(row) == part for row in kept])
 
 
@@ -112,7 +113,7 @@ def part_of(row: Measured) -> int:
     names = ("hidden", "experts", "top_k") if exchange else type(shape).__dataclass_fields__
     counts = [(name, getattr(shape, name)) for name in names]
     text = repr([pair for pair in counts if isinstance(pair[1], int)])
-    return zlib.crc32(text.encode()) % _PARTS
+    return zlib.crc32(text.encode()) % PARTS
 
 
 def _left(
