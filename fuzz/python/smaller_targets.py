@@ -209,6 +209,9 @@ PUBLISHED = (
     b"nodes,gpus,dp,tp,pp,micro_batch,accumulation,global_batch,hidden,heads,layers,seq_len,vocab,"
     b"gpu,oneflow_seq_s,oneflow_ms,oneflow_mem_MiB,megatron_seq_s\n"
     b"1,8,8,1,1,2,1,16,1536,16,16,2048,51200,V100,38.28,417.95,12404,33.27\n",
+    b"id,model,layers,hidden,heads,seq_len,nodes,dp,tp,pp,micro_batch,global_batch,"
+    b"activation_checkpointing,freq_GHz,mem_MiB,status,sec_per_iter,tflops_per_node,notes\n"
+    b"f,1.3B,2,2048,32,1024,4,1,4,1,1,8,no,2.0,18870.0,ok,2533.0,0.86,x\n",
     b"hardware,n,framework,model,in_out_len,batch,parallelism,latency_s,throughput_tok_s\n"
     b"MI250,1,llama.cpp,Qwen/Qwen2-7B,1024,16,default (tensor),39.2,\n",
 )
@@ -216,10 +219,13 @@ PUBLISHED = (
 
 def _tables(folder: Path, _files: Files) -> object:
     from armillary_lab.measured import layouts
-    from armillary_lab.measured.published import tables
+    from armillary_lab.measured.published import tables, tried
+    from armillary_lab.score.plans import read
 
     path = str(folder / "table.csv")
-    return layouts.holds(path), tables.holds(path), tables.read(path)
+    if tables.holds(path, tables.LAYOUTS):
+        return tried.read(path), read(path)
+    return layouts.holds(path), tables.holds(path, tables.SERVING), tables.read(path)
 
 
 _TIMED = {"us": 2.5, "spread": 0.1, "how": "graph", "calls": 9, "sets": 3}

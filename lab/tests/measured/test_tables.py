@@ -1,4 +1,5 @@
-"""Tables of served requests and of layouts: every row is checked, counted, and has a reason."""
+"""Tables of served requests: every row is checked, counted, and has a reason. Tables of layouts are
+checked alike (`test_plans.py` reads them)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from conftest import ROOT
 
 from armillary.errors import InputError
 from armillary_lab.measured.published import tables
-from armillary_lab.measured.published.tables import TABLES, Table
+from armillary_lab.measured.published.tables import LAYOUTS, SERVING, Table
 from armillary_lab.score.__main__ import main
 
 SHARED = ROOT / "../shared/truth"
@@ -19,8 +20,6 @@ COUNTS = {
     "serving/argonne_llm_inference_bench.csv": 2736,
     "serving/infmax_2025_10_web.csv": 1772,
     "serving/llmservingsim_requests.csv": 300,
-    "plan/dlperf_gpt_v100.csv": 18,
-    "plan/fugaku_a64fx.csv": 22,
 }
 """Rows, as the page of the collection counts them."""
 
@@ -42,40 +41,39 @@ def text(table: Table, rows: int, **changed: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", SERVING)
 def test_rows_are_counted_with_the_reason(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text(table, 7, **{table.amounts[0]: ""}))
-    kind, left = tables.read(str(path))
-    assert (kind, len(left)) == (table.kind, 7)
+    assert len(tables.read(str(path))) == 7
     assert main([str(path)]) == 0
     assert f"7 left out: {table.reason}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", SERVING)
 def test_a_column_that_is_not_read_is_the_reason(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     lines = text(table, 3).splitlines()
     path.write_text("\n".join([lines[0] + ",retries", *(line + ",1" for line in lines[1:])]))
-    assert {each.reason for each in tables.read(str(path))[1]} == {"retries is not read"}
+    assert {each.reason for each in tables.read(str(path))} == {"retries is not read"}
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", (*SERVING, *LAYOUTS))
 @pytest.mark.parametrize("value", ["0", "-3", "2.5", "1e999", "many", "9" * 30, "\u0664"])
 def test_a_count_that_is_none_is_refused(table: Table, value: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text(table, 2, **{table.counts[-1]: value}), encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        tables.read(str(path))
+        tables.rows(str(path), (*SERVING, *LAYOUTS))
     assert caught.value.problems[0].place == "line 3"
     assert table.counts[-1] in caught.value.problems[0].message
     assert main([str(path)]) == 2
 
 
 @pytest.mark.parametrize(
-    "content", ["", "a,b\n1,2\n", text(TABLES[0], 0), text(TABLES[0], 1) + "1"]
+    "content", ["", "a,b\n1,2\n", text(SERVING[0], 0), text(SERVING[0], 1) + "1"]
 )
 def test_what_is_no_such_table_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
@@ -87,4 +85,4 @@ def test_what_is_no_such_table_is_refused(content: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the tables are not at hand (../shared/truth)")
 @pytest.mark.parametrize("name", COUNTS)
 def test_published_tables_are_read_whole(name: str) -> None:
-    assert len(tables.read(str(SHARED / name))[1]) == COUNTS[name]
+    assert len(tables.read(str(SHARED / name))) == COUNTS[name]

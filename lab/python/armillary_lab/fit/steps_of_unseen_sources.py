@@ -24,7 +24,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 from armillary.api import simulate
 from armillary.calibrate.descent import Point, descend, factors
@@ -37,31 +36,13 @@ from armillary.workload import build
 
 from ..measured.training import Training, trainings
 from ..predict import training_steps
+from ..predict.left_out import FAST, GENERATIONS, MOST, PARAMETERS, efficiencies
 
 STEP = 1.25
-SCATTER, PRIOR, MOST = 0.1, 0.3, 0.9
-"""How far off runs are and how far a child is from its parent, logarithms; the largest
-efficiency."""
+SCATTER, PRIOR = 0.1, 0.3
+"""How far off runs are and how far a child is from its parent, logarithms."""
 RUNS = 12
 """Runs of a source on a kind of GPU, drawn once."""
-
-GENERATIONS: Mapping[str, tuple[str, ...]] = {
-    "A100": ("A100", "A100-40GB"),
-    "H100": ("H100", "H100-96GB"),
-    "B200": ("B200", "GB200", "GB300"),
-}
-
-PARAMETERS: Mapping[str, tuple[str, float | str]] = {
-    "gemm": ("efficiency.gemm", 0.55),
-    "fp8": ("efficiency_by_type.fp8", "gemm"),
-    "fp4": ("efficiency_by_type.fp4", "fp8"),
-    "attention": ("efficiency.attention", 0.3),
-    "streams": ("memory_efficiency.elementwise", 0.6),
-}
-"""Name: key of `npu.compute`, and its parent or a round value."""
-
-_COMPUTE = "npu.compute."
-_PPM = 10**6
 
 
 @dataclass(frozen=True)
@@ -78,7 +59,7 @@ class Simulated:
         """The time with efficiencies that are `ratios` times the platform's."""
         found = self.time
         for name, other in self.changed.items():
-            ratio = ratios.get(name, 1.0) * (ratios.get(self.run.gpu, 1.0) if name in _FAST else 1)
+            ratio = ratios.get(name, 1.0) * (ratios.get(self.run.gpu, 1.0) if name in FAST else 1)
             at = min(self.efficiency[name] * ratio, MOST)
             more = (self.efficiency[name] / at - 1) / (1 / _step(self.efficiency[name]) - 1)
             found += (other - self.time) * more
@@ -88,10 +69,6 @@ class Simulated:
         """ln(ours / measured)."""
         assert self.run.iter_time_s is not None
         return math.log(self.with_(ratios) / self.run.iter_time_s)
-
-
-_FAST = ("gemm", "fp8", "fp4")
-"""Multiplications, which more power makes faster."""
 
 
 def _step(efficiency: float) -> float:
@@ -120,7 +97,7 @@ def _simulated(run: Training) -> Simulated | None:
         return None
     preset, settings = training_steps.machine(run)
     platform = Platform.load(preset, settings)
-    efficiency = _efficiencies(platform)
+    efficiency = efficiencies(platform)
 
     def seconds(target: Platform) -> float:
         return simulate(step, target).step_time_ns / NS_PER_S
@@ -137,33 +114,17 @@ def _used(run: Training) -> list[str]:
     return ["gemm", *narrow, "attention", "streams"]
 
 
-def _efficiencies(platform: Platform) -> dict[str, float]:
-    compute: Mapping[str, Any] = platform.describe()["npu"]["compute_settings"]
-    rate, by_type = compute["efficiency_ppm"], compute["efficiency_by_type_ppm"]
-    sustained = compute["sustained_ppm"] / _PPM
-    found = {
-        "gemm": rate["gemm"],
-        "fp8": by_type["fp8"] or rate["gemm"],
-        "fp4": by_type["fp4"] or by_type["fp8"] or rate["gemm"],
-        "attention": rate["attention"],
-        "streams": compute["memory_efficiency_ppm"]["elementwise"],
-    }
-    return {
-        name: value / _PPM * (sustained if name in _FAST else 1) for name, value in found.items()
-    }
-
-
 def _changes(name: str, efficiency: Mapping[str, float], run: Training) -> dict[str, object]:
     """One parameter changed, others kept; those of multiplications with what training keeps."""
     values = {**efficiency, name: efficiency[name] * _step(efficiency[name])}
-    kinds = [each for each in _used(run) if each in _FAST] if name in _FAST else [name]
+    kinds = [each for each in _used(run) if each in FAST] if name in FAST else [name]
     made: dict[str, object] = {
-        _COMPUTE + PARAMETERS[kind][0]: f"{values[kind]:.6f}" for kind in kinds
+        "npu.compute." + PARAMETERS[kind][0]: f"{values[kind]:.6f}" for kind in kinds
     }
     if name == "streams":
-        made[f"{_COMPUTE}memory_efficiency.normalization"] = f"{values[name]:.6f}"
-    if name in _FAST:
-        made[f"{_COMPUTE}sustained"] = 1
+        made["npu.compute.memory_efficiency.normalization"] = f"{values[name]:.6f}"
+    if name in FAST:
+        made["npu.compute.sustained"] = 1
     return made
 
 

@@ -22,7 +22,8 @@ from armillary.uncertainty import DIGITS, Intervals, Residual, calibrated
 from armillary.uncertainty.steps import LIKENESS, labels
 from armillary.units import PPM
 
-from .steps_of_unseen_sources import PARAMETERS, Simulated, simulated
+from ..predict.left_out import PARAMETERS
+from .steps_of_unseen_sources import Simulated, simulated
 
 PRESETS: Mapping[str, tuple[str, ...]] = {
     "A100": ("dgx-a100",),

@@ -6,18 +6,13 @@ the platform. No constant is fitted to layouts."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from armillary.api import simulate
-from armillary.errors import ArmillaryError, InputError
-from armillary.kernels.tables import Left
+from armillary.errors import InputError
 from armillary.platform import Platform
-from armillary.units import NS_PER_S
-from armillary.workload import build, footprints
+from armillary.workload import Workload, build, footprints
 
 from ..measured.layouts import TOKENS, Layout
-from ..measured.published.file import problem
 
 PRESET = "dgx-a100-80gb"
 NETWORK = "dgx-a100-16n"
@@ -36,19 +31,6 @@ class LayoutPrediction:
     """`yes`, `near` or `no`; or why it can't be laid out."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepPrediction:
-    """A layout that ran, and our time of its step in seconds."""
-
-    run: Layout
-    ours: float
-
-    @property
-    def log(self) -> float:
-        """ln(ours / measured)."""
-        return math.log(self.ours / (self.run.step_s or math.nan))
-
-
 def predict(run: Layout, platform: Platform, framework: str | None = FRAMEWORK) -> LayoutPrediction:
     """The prediction for a layout; without a framework, with the defaults of all options."""
     try:
@@ -58,17 +40,16 @@ def predict(run: Layout, platform: Platform, framework: str | None = FRAMEWORK) 
     return LayoutPrediction(run, most, platform.fits(most) or "yes")
 
 
-def step(run: Layout) -> StepPrediction | Left:
-    """Our time of the step of a layout that ran, or why there is none."""
+def workload(run: Layout) -> Workload:
+    """The step of a layout."""
     options = _options(run, FRAMEWORK)
     del options["ranks"]
-    settings = {"topology": f"Switch(8)_Switch({run.gpus // 8})"}
-    try:
-        workload = build(run.model, **options)
-        time = simulate(workload, Platform.load(NETWORK, settings)).step_time_ns / NS_PER_S
-    except ArmillaryError as error:
-        return Left(f"not predicted: {problem(error)}")
-    return StepPrediction(run, time)
+    return build(run.model, **options)
+
+
+def machine(run: Layout) -> Platform:
+    """The machine of a layout."""
+    return Platform.load(NETWORK, {"topology": f"Switch(8)_Switch({run.gpus // 8})"})
 
 
 def _options(run: Layout, framework: str | None) -> dict[str, object]:

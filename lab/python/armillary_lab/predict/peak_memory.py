@@ -73,11 +73,17 @@ class MemoryPrediction:
         return self.ratio * (1 - NEAR) <= 1 <= self.ratio * self.uncut / self.ours * (1 + NEAR)
 
 
+def starts(run: Training) -> bool:
+    """Whether its framework starts a configuration: nanotron has at most one stage more than
+    micro-batches."""
+    return run.group != NANOTRON or run.global_batch // run.dp // run.micro_batch >= run.pp - 1
+
+
 def predict(run: Training) -> MemoryPrediction | None:
     """Prediction for a configuration; `None` where it can't be laid out: more stages than layers,
     or, which nanotron refuses, than micro-batches by more than one."""
     eager = run.group == NANOTRON
-    if eager and run.global_batch // run.dp // run.micro_batch < run.pp - 1:
+    if not starts(run):
         return None
     try:
         stages, uncut = (

@@ -17,7 +17,7 @@ from armillary.api import simulate
 from armillary.errors import InputError
 from armillary.platform import Platform
 from armillary.units import NS_PER_S
-from armillary.workload import build
+from armillary.workload import Workload, build
 from armillary.workload.framework_set import nested
 
 from ..measured.published import machines
@@ -70,6 +70,9 @@ PRESETS = {
 NETWORKS = {"vtrain_multi": "12.5 GB/s", "internevo": "6.25 GB/s"}
 """Bandwidth of a GPU between nodes where a source says other than the preset: 800 and 400 Gb/s a
 node."""
+
+ROOM = 0.9
+"""Part of a GPU's memory up to which allocators find blocks without asking the driver again."""
 
 OFF = 2.0
 """Runs off by this factor: nanotron's hosts were in the other state than we say (`nanotron.py`)."""
@@ -149,9 +152,20 @@ def machine(
 ) -> tuple[str, dict[str, object]]:
     """The preset for the run's machine, and what to override; `room`: a tenth of every GPU's memory
     is free; `messages`: nanotron's block hosts where we say so."""
-    settings: dict[str, object] = {} if run.group in LARGE else run.framework.settings
+    preset, settings = stated_machine(run)
+    if run.group not in LARGE:
+        settings = run.framework.settings | settings
     if run.group in BOOSTED and run.gpu in ("H100", "H200"):
         settings |= BOOST
+    if run.group == "nanotron_h100" and run.nodes > 1:
+        settings |= nanotron.settings(run, room, messages)
+    return preset, settings
+
+
+def stated_machine(run: Training) -> tuple[str, dict[str, object]]:
+    """The preset for the run's machine, and what its source states of it; nothing is fitted to the
+    source's steps."""
+    settings: dict[str, object] = {}
     if "fused_experts" in run.extra:
         settings |= {"npu.compute.kernel_per_expert": False}
     if run.gpu not in PRESETS:
@@ -170,7 +184,7 @@ def machine(
     if run.group in NETWORKS:
         settings["links[1].bandwidth"] = NETWORKS[run.group]
     if run.group == "nanotron_h100":
-        return "p5-16n", settings | nanotron.settings(run, room, messages)
+        return "p5-16n", settings
     return many, settings
 
 
@@ -208,15 +222,26 @@ def predict(
         workload = build(run.model, **options(run))
     except InputError:
         return None
-    held = max(kind.memory.total for kind in workload.summary.classes) if workload.summary else 0
+    platform, room = fitted_platform(run, workload, messages)
+    time = simulate(workload, platform, backend=backend).step_time_ns / NS_PER_S
+    return TimePrediction(run, time, run.iter_time_s, room)
+
+
+def fitted_platform(
+    run: Training, workload: Workload, messages: bool = True
+) -> tuple[Platform, bool]:
+    """The run's machine with all that was fitted, and whether a tenth of every GPU's memory stays
+    free."""
     preset, settings = machine(run, messages=messages)
-    room = held <= 0.9 * peak_memory.capacity(preset)
+    room = held(workload) <= ROOM * peak_memory.capacity(preset)
     if not room:
         preset, settings = machine(run, room, messages)
-    time = (
-        simulate(workload, Platform.load(preset, settings), backend=backend).step_time_ns / NS_PER_S
-    )
-    return TimePrediction(run, time, run.iter_time_s, room)
+    return Platform.load(preset, settings), room
+
+
+def held(workload: Workload) -> int:
+    """Bytes on the rank that holds most."""
+    return max(kind.memory.total for kind in workload.summary.classes) if workload.summary else 0
 
 
 @cache

@@ -22,13 +22,15 @@ from ..measured.published.file import Row
 from ..measured.training import Training
 from ..measured.vision import Vision
 from ..predict import collectives, kernels, measured_kernels, peak_memory
-from ..predict import layouts as plans
 from ..predict.measured_kernels import Predicted
 from ..predict.peak_memory import MemoryPrediction
+from ..predict.plans import predict as predict_plan
 from ..predict.training_steps import TimePrediction, predict
 from ..predict.vision import RatePrediction, predicted
 from . import kernels as single
+from . import plans
 from . import published as scores
+from .choices import Summary, choices, summaries
 from .coverage import WITHIN, said
 from .published import Ranking, Score
 
@@ -94,19 +96,26 @@ def _print(report: Report, as_json: bool) -> int:
 def _table(path: str, as_json: bool) -> int:
     """Prints the scores of a table of kernels, of layouts or of served requests. Raises
     `InputError` for what is none."""
-    if path.endswith(".gz") or not (layouts.holds(path) or tables.holds(path)):
+    if path.endswith(".gz"):
         return _table_of_kernels(path, as_json)
-    if not layouts.holds(path):
-        kind, left = tables.read(path)
-        return _print({kind: {"predicted": 0, "left_out": scores.reasons(left)}}, as_json)
-    rows = [each for each in layouts.read(path) if each.step_s]
-    found, left = _each(rows, "layouts", plans.step)
-    report = {
+    if layouts.holds(path) or tables.holds(path, tables.LAYOUTS):
+        return _print({"plans": _plans(path)}, as_json)
+    if tables.holds(path, tables.SERVING):
+        left = tables.read(path)
+        return _print({"serving": {"predicted": 0, "left_out": scores.reasons(left)}}, as_json)
+    return _table_of_kernels(path, as_json)
+
+
+def _plans(path: str) -> Report:
+    """Scores of the steps of layouts, and of the choice of one for each job."""
+    rows, left = plans.read(path)
+    found, more = _each(plans.known(rows), "layouts", predict_plan)
+    return {
         "predicted": len(found),
-        "left_out": scores.reasons(left),
-        "scores": scores.of_layouts(found),
+        "left_out": scores.reasons([*left, *more]),
+        "scores": scores.of_layouts([each for each in found if each.timed]),
+        "choices": summaries(choices(found)),
     }
-    return _print({"plans": report}, as_json)
 
 
 def _table_of_kernels(name: str, as_json: bool) -> int:
@@ -237,6 +246,7 @@ def _lines(report: Report) -> list[str]:
         lines += _scores(found.get("scores", []))
         lines += _coverage(found.get("coverage", []))
         lines += _rankings(found.get("rankings", []))
+        lines += plans.table(found.get("choices", []))
         for reason, count in found["left_out"]:
             lines.append(f"  {count:>5} left out: {reason}")
     return lines[1:]
@@ -284,7 +294,7 @@ def _rankings(found: Sequence[Ranking]) -> list[str]:
 
 def _plain(value: object) -> object:
     """Scores as JSON has them."""
-    if isinstance(value, Score | Ranking | Coverage | single.KernelScore):
+    if isinstance(value, Score | Ranking | Coverage | Summary | single.KernelScore):
         return asdict(value)
     raise TypeError(type(value))
 

@@ -20,8 +20,8 @@ from armillary.uncertainty.steps import labels
 from ..measured.sweeps import BANDS, percent
 from ..predict.collectives import Point, Sweep
 from ..predict.kernels import KernelTime
-from ..predict.layouts import StepPrediction
 from ..predict.peak_memory import MemoryPrediction
+from ..predict.plans import Predicted
 from ..predict.training_steps import TimePrediction
 from ..predict.vision import RatePrediction
 from .training_steps import choices, lost, spearman
@@ -201,15 +201,20 @@ def of_kernels(found: Sequence[KernelTime]) -> list[Score]:
     return scores
 
 
-def of_layouts(found: Sequence[StepPrediction]) -> list[Score]:
-    """Errors of the steps of layouts: all, by group, kernel and recomputation."""
-    by: tuple[tuple[str, Callable[[StepPrediction], str]], ...] = (
+def of_layouts(found: Sequence[Predicted]) -> list[Score]:
+    """Errors of the steps of layouts that ran: all, by source and by job."""
+    by: tuple[tuple[str, Callable[[Predicted], str]], ...] = (
         ("all", lambda _: "all layouts"),
-        ("group", lambda each: each.run.group),
-        ("kernel", lambda each: each.run.kernel),
-        ("recompute", lambda each: each.run.recompute),
+        ("source", lambda each: each.tried.source),
+        ("job", lambda each: each.tried.job),
     )
-    return _of_runs(found, by)
+    scores = []
+    for kind, key in by:
+        groups: dict[str, list[_Error]] = {}
+        for each in found:
+            groups.setdefault(key(each), []).append(_error(each.tried.run.name, each.log))
+        scores += [_score(kind, name, "", errors) for name, errors in sorted(groups.items())]
+    return scores
 
 
 def of_vision(found: Sequence[RatePrediction]) -> list[Score]:
@@ -225,7 +230,7 @@ def of_vision(found: Sequence[RatePrediction]) -> list[Score]:
     return _of_runs(found, by)
 
 
-R = TypeVar("R", MemoryPrediction, StepPrediction, RatePrediction)
+R = TypeVar("R", MemoryPrediction, RatePrediction)
 
 
 def _of_runs(found: Sequence[R], by: Iterable[tuple[str, Callable[[R], str]]]) -> list[Score]:

@@ -163,10 +163,10 @@ def spearman(found: Sequence[TimePrediction]) -> float:
     ours, measured = ([getattr(e, key) for e in found] for key in ("ours", "measured"))
     if len(set(ours)) == 1 or len(set(measured)) == 1:
         return 0.0
-    return statistics.correlation(_ranks(ours), _ranks(measured))
+    return statistics.correlation(ranks(ours), ranks(measured))
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
+def ranks(values: Sequence[float]) -> list[float]:
     """Ranks from 1, equal values their mean."""
     order = sorted(values)
     first = {value: order.index(value) + 1 for value in set(values)}

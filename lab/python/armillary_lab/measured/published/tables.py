@@ -1,14 +1,14 @@
 """Published tables of served requests and of layouts that were tried: CSV with known columns.
 
 A table is known by its columns. Every row is checked and counted. Here: reading, and the reasons
-why rows are not predicted. Not here: single kernels (`measured/kernels`), Aleph Alpha's layouts
-(`measured/layouts.py`), and what we predict (`predict/layouts.py`)."""
+why rows are not predicted. Not here: what rows of layouts say (`tried.py`), single kernels
+(`measured/kernels`), and Aleph Alpha's layouts (`measured/layouts.py`)."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
@@ -26,8 +26,6 @@ _MOST = 20
 class Table:
     """A kind of table."""
 
-    kind: str
-    """`serving` or `plans`."""
     counts: tuple[str, ...]
     """Columns of whole numbers from 1; a table is known by these and by `amounts`."""
     amounts: tuple[str, ...]
@@ -35,7 +33,7 @@ class Table:
     words: tuple[str, ...]
     """Other columns that are known."""
     reason: str
-    """Why its rows are not predicted."""
+    """Why its rows are not predicted; empty for layouts, which are."""
 
     @property
     def columns(self) -> frozenset[str]:
@@ -46,10 +44,9 @@ class Table:
 _NO_SERVING = "requests to a server: serving has no prediction"
 _POOL = ("tp", "pp", "adp", "moe_tp", "ep")
 
-TABLES: tuple[Table, ...] = (
+SERVING: tuple[Table, ...] = (
     # ai-dynamo/aiconfigurator, silicon_sample.csv
     Table(
-        "serving",
         ("isl", "osl", "conc"),
         ("ttft_ms", "tpot_ms"),
         (
@@ -61,7 +58,6 @@ TABLES: tuple[Table, ...] = (
     ),
     # InferenceMAX, as scraped by leoshan/inference-max-automated-pipeline
     Table(
-        "serving",
         ("conc", "tp"),
         ("tput_per_gpu", "median_interactivity_tok_s_user", "median_e2e_s"),
         (
@@ -72,7 +68,6 @@ TABLES: tuple[Table, ...] = (
     ),
     # casys-kaist/LLMServingSim, bench/examples
     Table(
-        "serving",
         ("tp", "max_num_seqs", "max_num_batched_tokens", "input_tokens", "output_tokens"),
         ("ttft_s", "e2e_s"),
         ("run", "gpu", "model", "i", "arrival_s", "queue_s"),
@@ -80,63 +75,74 @@ TABLES: tuple[Table, ...] = (
     ),
     # argonne-lcf/LLM-Inference-Bench
     Table(
-        "serving",
         ("n", "in_out_len", "batch"),
         ("latency_s", "throughput_tok_s"),
         ("hardware", "framework", "model", "parallelism"),
         _NO_SERVING,
     ),
+)
+
+LAYOUTS: tuple[Table, ...] = (
     # Oneflow-Inc/DLPerf
     Table(
-        "plans",
         (
             *("nodes", "gpus", "dp", "tp", "pp", "micro_batch", "accumulation", "global_batch"),
             *("hidden", "heads", "layers", "seq_len", "vocab"),
         ),
         ("oneflow_seq_s", "oneflow_ms", "oneflow_mem_MiB", "megatron_seq_s"),
         ("id", "case", "gpu"),
-        "the number format and what is recomputed are not in the table",
+        "",
     ),
     # Fugaku-LLM/DeepSpeedFugaku
     Table(
-        "plans",
         ("layers", "hidden", "heads", "nodes", "dp", "tp", "pp", "micro_batch", "global_batch"),
         ("mem_MiB", "sec_per_iter", "tflops_per_node"),
         ("id", "model", "seq_len", "activation_checkpointing", "freq_GHz", "status", "notes"),
-        "A64FX: no platform and no framework for training on CPUs",
+        "",
     ),
 )
 
 
-def read(path: str) -> tuple[str, list[Left]]:
-    """The kind of a table, and why each of its rows is not predicted. Raises `InputError` if the
-    table is not known, or if a row has a field that it can't have."""
+def read(path: str) -> list[Left]:
+    """Why each row of a table of served requests is not predicted. Raises `InputError` as `rows`
+    does."""
+    table, found = rows(path, SERVING)
+    return [Left(unread(found[0], table) or table.reason)] * len(found)
+
+
+def rows(path: str, known: Sequence[Table]) -> tuple[Table, list[dict[str, str]]]:
+    """The table that a file is, and its rows. Raises `InputError` if the table is not known, or if
+    a row has a value that it can't have."""
     lines = csv.DictReader(StringIO(documents.read_text(path, _ALLOWED)), strict=True)
     try:
-        rows = list(lines)
+        found = list(lines)
     except csv.Error as error:
         raise InputError([Problem(path, "", str(error), _ALLOWED)]) from None
-    columns = frozenset(lines.fieldnames or ())
-    table = _of(columns)
+    table = _of(frozenset(lines.fieldnames or ()), known)
     if table is None:
         raise InputError([Problem(path, "line 1", "is no table that we know", _ALLOWED)])
-    problems = [each for at, row in enumerate(rows) for each in _wrong(path, at + 2, row, table)]
-    if not rows:
+    problems = [each for at, row in enumerate(found) for each in _wrong(path, at + 2, row, table)]
+    if not found:
         problems.append(Problem(path, "", "has no rows", "a row for each measurement"))
     if problems:
         raise InputError(problems[:_MOST])
-    unread = sorted(columns - table.columns)
-    return table.kind, [Left(f"{unread[0]} is not read" if unread else table.reason)] * len(rows)
+    return table, found
 
 
-def holds(path: str) -> bool:
+def unread(row: Mapping[str, str], table: Table) -> str:
+    """Says which column of a table is not read; empty if all are."""
+    others = sorted(row.keys() - table.columns)
+    return f"{others[0]} is not read" if others else ""
+
+
+def holds(path: str, known: Sequence[Table]) -> bool:
     """Whether the first line of a file has the columns of such a table."""
     head = documents.read_text(path, _ALLOWED).partition("\n")[0]
-    return _of(frozenset(head.rstrip("\r").split(","))) is not None
+    return _of(frozenset(head.rstrip("\r").split(",")), known) is not None
 
 
-def _of(columns: frozenset[str]) -> Table | None:
-    named = (each for each in TABLES if columns.issuperset((*each.counts, *each.amounts)))
+def _of(columns: frozenset[str], known: Sequence[Table]) -> Table | None:
+    named = (each for each in known if columns.issuperset((*each.counts, *each.amounts)))
     return next(named, None)
 
 
