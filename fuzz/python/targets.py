@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from runpy import run_path
 
+import launch_targets
 import smaller_targets
 import trainer_targets
 from target import ROOT, Files, Target
@@ -360,5 +361,6 @@ TARGETS = (
     Target("measurements", _measurements, _measured),
     Target("network", _networks, _network),
     *smaller_targets.TARGETS,
+    *launch_targets.TARGETS,
     *trainer_targets.TARGETS,
 )

@@ -182,8 +182,10 @@ ALLOWED: dict[str, set[str]] = {
         "units",
         "workload",
     },
+    "launch": {"declared", "documents", "errors", "model", "old_words", "workload"},
     "migrate": {"documents", "errors", "files", "model", "old_words", "platform", "sweep"},
     "cli": {
+        "launch",
         "migrate",
         "old_words",
         "sizes",

@@ -19,7 +19,7 @@ from .. import old_words
 from ..errors import InputError, Problem, flag
 from ..old_words import OldWord
 from ..option_fields import meanings, parameters, spelled
-from ..workload import families, framework_set, load_model, texts
+from ..workload import Model, families, framework_set, load_model, texts
 
 _VALUES: dict[object, str] = {int: "a whole number", float: "a number"}
 
@@ -40,7 +40,7 @@ def text_options(name: str, given: Mapping[str, str | bool | list[str]]) -> dict
     return vars(parser.parse_args(words))
 
 
-def parse(model: str, arguments: Sequence[str]) -> dict[str, object]:
+def parse(model: str | Model, arguments: Sequence[str]) -> dict[str, object]:
     """The options of the model's family among `arguments`, those that were given. Raises
     `InputError`."""
     return vars(_parser(model, explained=False).parse_args(arguments))
@@ -51,16 +51,17 @@ def help_of(model: str) -> str:
     return _parser(model, explained=True).format_help()
 
 
-def _parser(model: str, explained: bool) -> _Parser:
+def _parser(model: str | Model, explained: bool) -> _Parser:
     """Reads the options of the model's family, `explained` with their meanings. These take longer
     to find than all else."""
     found = load_model(model)
+    name = model.name if isinstance(model, Model) else model
     parser = _Parser(
-        f"armillary workload {model}",
-        usage=f"armillary workload {model} [OPTIONS] [-o OUT] [--format F] [-p P] [--npus N] "
+        f"armillary workload {name}",
+        usage=f"armillary workload {name} [OPTIONS] [-o OUT] [--format F] [-p P] [--npus N] "
         "[--json FILE]",
         description=families.DESCRIPTIONS[found.family],
-        epilog=f"Other verbs take the same options: armillary run {model} -p P [OPTIONS].",
+        epilog=f"Other verbs take the same options: armillary run {name} -p P [OPTIONS].",
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
         add_help=False,

@@ -10,13 +10,15 @@ import typer
 
 from ..errors import InputError, Problem
 from ..units import counted
-from . import completion, forms, output
+from . import completion, forms, launches, output
 from .forms import Form
+from .launches import Export, From, WriteModel
 from .options import Json, Npus, WritePlan, settings
 
 if TYPE_CHECKING:
+    from ..launch import Launched
     from ..platform import Platform
-    from ..workload import Workload
+    from ..workload import Model, Workload
 
 Out = Annotated[
     str | None,
@@ -50,45 +52,78 @@ def workload(
     npus: Npus = None,
     json: Json = None,
     write_plan: WritePlan = None,
+    from_: From = None,
+    export: Export = None,
+    write_model: WriteModel = None,
 ) -> None:
     """Make a workload from a model and its parallelism.
 
     Prints parameters, FLOPs, volumes and memory."""
     with output.guard():
-        if model in (None, "--help", "-h"):
+        if (model is None and from_ is None) or model in ("--help", "-h"):
             typer.echo(_help())
             return
-        from .. import workload as workloads
-        from . import parsing
+        words = list(context.args)
+        if from_ is not None and str(model).startswith("-"):
+            model, words = None, [str(model), *words]
+        if {"--help", "-h"} & set(words):
+            from . import parsing
 
-        if {"--help", "-h"} & set(context.args):
-            typer.echo(parsing.help_of(str(model)), nl=False)
+            typer.echo(parsing.help_of(model or "llama-3-70b"), nl=False)
             return
-        if str(model).startswith("-"):
-            help_ = "MODEL first, then its options: armillary workload llama-3-70b --tp 8"
-            raise InputError([Problem("", "armillary workload", f"no such option: {model}", help_)])
         made_of = {"--output": out}
         texts, folders = (made_of, {}) if format_ == "text" else ({}, made_of)
-        outputs = {"--json": json, "--write-plan": write_plan, **texts}
-        output.claim(outputs, model, folders=folders)
+        outputs = {
+            "--json": json,
+            "--write-plan": write_plan,
+            "--write-model": write_model,
+            "--export": export[1] if export else None,
+            **texts,
+        }
+        output.claim(outputs, model, from_[1] if from_ else None, folders=folders)
         forms.check(format_, platform, out)
-        chosen = parsing.parse(str(model), context.args)
-        made = workloads.build(str(model), **chosen)
+        source, chosen, found = _chosen(model, words, from_)
+        launches.write_model(write_model, found)
+        made = _built(source, chosen)
         forms.write_plan(str(model), chosen, write_plan)
         target = _check_fit(made, platform, npus)
+        launches.export(export, source, chosen)
         if out is not None:
             forms.write(made, out, format_, target)
         summary = made.summary
         outside = made.outside(target) if target and summary and summary.host else []
         if summary is not None and "-" not in (*outputs.values(), out):
             from ..report import summary as shown
-            from ..report import words
+            from ..report import words as shown_words
 
-            words.show(shown.page(summary, made, outside), output.console())
+            shown_words.show(shown.page(summary, made, outside), output.console())
         written = summary.as_dict() if summary else {}
         if outside:
             written["outside"] = [asdict(memory) for memory in outside]
+        if found is not None:
+            written["launch"] = launches.as_dict(found, chosen)
         output.write_json(json, json_.dumps(written, indent=2))
+
+
+def _chosen(
+    model: str | None, words: list[str], source: tuple[str, str] | None
+) -> tuple[str | Model, dict[str, object], Launched | None]:
+    """The model, its options, and the job that both were read from."""
+    from . import parsing
+
+    if source is not None:
+        found, options = launches.read(source, model, words)
+        return found.model, options, found
+    if str(model).startswith("-"):
+        help_ = "MODEL first, then its options: armillary workload llama-3-70b --tp 8"
+        raise InputError([Problem("", "armillary workload", f"no such option: {model}", help_)])
+    return str(model), parsing.parse(str(model), words), None
+
+
+def _built(source: str | Model, chosen: dict[str, object]) -> Workload:
+    from .. import workload as workloads
+
+    return workloads.build(source, **chosen)
 
 
 def _help() -> str:
@@ -109,6 +144,11 @@ def _help() -> str:
         "  --npus N             resize the platform's outermost dimension, to N NPUs in total",
         "  --json FILE          write the summary here; - for standard output",
         "  --write-plan FILE    write the sharding plan here: the ranks of each embedding table",
+        "  --from FORMAT FILE   read model and options of a job that runs today; auto recognises",
+        "                       the format",
+        "  --write-model FILE   write the model of --from here",
+        "  --export FRAMEWORK FILE",
+        "                       write launch flags of a framework that give this layout",
         "",
         "Presets:",
     ]

@@ -181,7 +181,7 @@ _MOST_LETTERS = 100_000
 
 def _letters(text: str, mtp: int) -> Layout:
     """Megatron's layout: every part's letters, repetitions written out."""
-    plain = _written_out(re.sub(r"[\s,]", "", text))
+    plain = written_out(re.sub(r"[\s,]", "", text))
     if wrong := re.search(r"[^EtmL|]", plain):
         raise LayoutFault(
             f"{wrong[0]!r} in a layout", "E, t, m, L, | and repetitions such as t*3 or (tt|)*29"
@@ -204,8 +204,9 @@ def _letters(text: str, mtp: int) -> Layout:
     )
 
 
-def _written_out(text: str) -> str:
-    """Repetitions of brackets and letters replaced by what they stand for."""
+def written_out(text: str) -> str:
+    """Repetitions of brackets and letters replaced by what they stand for. Raises
+    `LayoutFault`."""
     while match := re.search(r"\(([^()]*)\)(?:\*(\d{1,5}))?", text):
         text = text[: match.start()] + match[1] * int(match[2] or 1) + text[match.end() :]
         if len(text) > _MOST_LETTERS:

@@ -1,0 +1,55 @@
+"""Readers of launch files that are fuzzed: scripts and configurations of training frameworks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from target import Files, Target
+
+_MEGATRON = b"""#!/bin/bash
+GPUS_PER_NODE=8
+TP=${TP:-2}
+MODEL_ARGS=(--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 512
+    --max-position-embeddings 512 "--vocab-size 51200" --num-experts 8
+    --moe-layer-freq "([0]*2+[1]*6)" ) # model
+if [[ "$TP" == "2" ]]; then
+    MODEL_ARGS+=(--bf16 --fp8-format hybrid)
+fi
+run="torchrun --nproc_per_node $GPUS_PER_NODE pretrain_gpt.py ${MODEL_ARGS[@]} \\
+    --micro-batch-size 1 --tensor-model-parallel-size ${TP} --sequence-parallel --lr $LR"
+eval $run --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'E(t|)*7tL' \\
+    ${VP:+--num-virtual-stages-per-pipeline-rank "$VP"} "$@"
+"""
+_LINE = b"--num-layers 8\n--hidden-size=512 --num-attention-heads 8 --seq-length 512\n" + (
+    b"--max-position-embeddings 512 --vocab-size 51200 --micro-batch-size 1 --nproc-per-node 4\n"
+    b"--recompute-granularity full --recompute-method uniform --multi-latent-attention\n"
+)
+_TESTED = b"""MODEL_ARGS:
+  --num-layers: 12
+  --hidden-size: 512
+  --num-attention-heads: 8
+  --micro-batch-size: 4
+  --seq-length: 1024
+  --max-position-embeddings: 1024
+  --vocab-size: 50257
+  --tensor-model-parallel-size: 2
+  --nproc-per-node: 8
+  --tensorboard-dir: ${TENSORBOARD_PATH}
+  --recompute-granularity: selective
+  --recompute-modules: [layernorm, mlp]
+"""
+
+
+def _megatron(folder: Path, files: Files) -> object:
+    from armillary.launch import read
+
+    return read(folder / next(iter(files)), "megatron-args").options
+
+
+TARGETS = (
+    Target(
+        "megatron_args",
+        lambda: [{"run.sh": each} for each in (_MEGATRON, _LINE, _TESTED)],
+        _megatron,
+    ),
+)
