@@ -3,12 +3,13 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup demo train lab trainer ns3 test test-sim test-train test-lab rust-build rust-test python-test peers numbers generate bench fuzz rust-fuzz python-fuzz
+.PHONY: help prerequisites setup demo train lab trainer ns3 test thorough test-sim test-train test-lab rust-build rust-test python-test peers numbers generate bench fuzz rust-fuzz python-fuzz
 .PHONY: extension packages lint rust-lint python-lint stubs hooks reference docs wheel release clean
 
 PYTHON_MINIMUM := 3.11
 RUST_MINIMUM := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-# The random cases of the property tests; `make test SEED=$$RANDOM` tries others, `THOROUGH=1` ten times as many.
+# The random cases of the property tests; `make test SEED=$$RANDOM` tries others. `make thorough` sets THOROUGH, which
+# tests in Python read (tests/python/thorough.py).
 SEED ?= 20260101
 SECONDS_EACH := $(or $(SECONDS),30)
 # How the extension is built: `quick`, or `release` as in wheels, which takes twice as long to build and runs faster.
@@ -22,7 +23,7 @@ CARGO_PROFILE = --profile $(PROFILE)
 CARGO_TEST = PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --locked --quiet $(CARGO_PROFILE)
 # `generate` alone, as its schemas of reports would build the simulator for tests a second time.
 TESTED = --workspace --exclude micro --exclude generate
-PYTEST = $(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup $(if $(THOROUGH),--hypothesis-profile thorough)
+PYTEST = $(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
 DEVELOP = $(BIN)/maturin develop --profile $(PROFILE) --quiet
 # Whatever environment is active, only .venv is written to.
 export VIRTUAL_ENV := $(CURDIR)/.venv
@@ -113,6 +114,9 @@ ns3: ## Build the adapter of ns-3 (needs Debian's libns3-dev): target/adapters/a
 
 test: setup lab packages ## Run every test
 	$(MAKE) --no-print-directory -j 2 PROFILE=$(PROFILE) rust-test python-test
+
+thorough: ## Run every test with more drawn cases, others each time, and at full size (hours)
+	$(MAKE) --no-print-directory test PROFILE=ci THOROUGH=1 SEED=$$RANDOM
 
 test-sim: setup $(BIN)/.extras ## Run the simulator's tests in Python
 	$(PYTEST) tests/python

@@ -23,6 +23,7 @@ import copied_workers
 import hypothesis
 import pytest
 from command_copies import Copies, copies
+from thorough import usually
 
 from armillary.schema import Report
 
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
 # The same examples on every machine, however slow it is: a test that fails must fail again.
 hypothesis.settings.register_profile("armillary", derandomize=True, deadline=None)
-# `make test THOROUGH=1`: ten times as many, and others each time.
+# `make thorough`: others each time, also where a test says itself how many.
 hypothesis.settings.register_profile("thorough", max_examples=1000, deadline=None)
-hypothesis.settings.load_profile("armillary")
+hypothesis.settings.load_profile(usually("armillary", "thorough"))
 
 ROOT = Path(__file__).resolve().parent
 Armillary = Callable[..., subprocess.CompletedProcess[str]]
@@ -116,6 +117,22 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return compare
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker of `pytest -n 2` begins at another file. The first that loads a file rewrites its
+    assertions, which takes most of the time; the others read what came of it."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1:
+        return
+    own = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    args: list[str] = []
+    for each in session.config.args:
+        files = sorted(map(str, Path(each).rglob("test_*.py"))) or [each]
+        args += (
+            file for turn in range(workers) for file in files[(own + turn) % workers :: workers]
+        )
+    session.config.args = args
+
+
 def pytest_collectstart() -> None:
     """Collecting makes millions of objects that stay: looking through them for garbage, again and
     again, would take longer."""
@@ -144,7 +161,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps tests that share a fixture of their module on one worker of `pytest -n 2`, so that the
     fixture is made once, and all tests of studies, which share their rows. Folders that take
     longest come first: a long test at the end would leave the other worker without work."""
-    items.sort(key=lambda item: not _FIRST & set(item.path.parts))
+    items.sort(key=lambda item: (not _FIRST & set(item.path.parts), item.path))
     for item in items:
         if not isinstance(item, pytest.Function):
             continue

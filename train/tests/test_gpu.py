@@ -19,6 +19,7 @@ from command_copies import Copies
 from conftest import Armillary
 from ranks import ranks
 from test_shards import Spec, check, mixed
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary_train.tables.gpu import GpuEmbeddingCollection
@@ -121,6 +122,16 @@ NUMBERS += "mean_kept mean_new square_kept square_new correction root_correction
 FLAGS = ["CLIP_VALUE", "CLIP_NORM", "DECAY", "KEEP", "BY_CHANCE", "NAMED"]
 SUM = {"VECTORS": 2, "FACTORS": 0}
 OF = {"change_rows": {"BLOCK": 128, "LANES": 4}, "change_long_rows": {"BLOCK": 128, "CHUNK": 1024}}
+_SUMS = [(2, 1), (2, 2), (2, 3), (4, 1), (4, 3)]
+CHANGES = {
+    "change_rows": usually(
+        [(0, 0), (1, 0), (3, 0), (2, 1), (2, 2), (2, 3), (4, 3)],
+        [*((rule, 0) for rule in range(5)), *_SUMS],
+    ),
+    "change_long_rows": usually([(4, 0)], [(2, 0), (3, 0), (4, 0)]),
+}
+"""Rules, each with its use of sums over rows, where tables have some of their columns: none, given,
+and taken. What long rows share with others is compiled for each rule there."""
 COMPILED: list[tuple[str, dict[str, Any]]] = [
     *(
         (
@@ -153,11 +164,8 @@ COMPILED: list[tuple[str, dict[str, Any]]] = [
                 **OF[name],
             },
         )
-        # Sums over rows, where tables have some of their columns: without, given, and taken.
-        for rule, use in [*((rule, 0) for rule in range(5)), (2, 1), (2, 2), (2, 3), (4, 1), (4, 3)]
-        for name in ("change_rows", "change_long_rows")
-        # What long rows share with others is compiled for each rule there.
-        if name == "change_rows" or (use == 0 and rule > 1)
+        for name, pairs in CHANGES.items()
+        for rule, use in pairs
     ),
     ("weight_gradients", {"VECTORS": 8, "KIND": 0}),
 ]

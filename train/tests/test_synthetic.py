@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,7 +21,14 @@ def made(**given: int | float) -> Synthetic:
     return Synthetic(ROWS, POOLING, **{"seed": 5, **given})  # type: ignore[arg-type]
 
 
-SOURCE, AGAIN = made(), made()
+@cache
+def source() -> Synthetic:
+    return made()
+
+
+@cache
+def again() -> Synthetic:
+    return made()
 
 
 def columns(samples: Samples) -> list[np.ndarray]:
@@ -42,17 +50,17 @@ def equal(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
 @given(st.integers(0, 2**41), st.integers(1, 40), st.integers(1, 40))
 @settings(max_examples=40, deadline=None)
 def test_a_sample_is_the_same_whoever_draws_it(first: int, before: int, count: int) -> None:
-    whole = columns(SOURCE.samples(first, before + count))
-    part = columns(AGAIN.samples(first + before, count))
+    whole = columns(source().samples(first, before + count))
+    part = columns(again().samples(first + before, count))
     assert equal([each[before:] for each in whole], part)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 def test_ranks_share_every_batch(ranks: int) -> None:
     """Also the last one, which is smaller and leaves some ranks without samples."""
-    source = SOURCE.over(1000, 103)
-    whole = columns(source.samples(1000, 103))
-    parts = [list(source.parts(50, rank, ranks)) for rank in range(ranks)]
+    cut = source().over(1000, 103)
+    whole = columns(cut.samples(1000, 103))
+    parts = [list(cut.parts(50, rank, ranks)) for rank in range(ranks)]
     assert {tuple(part.whole for part in each) for each in parts} == {(50, 50, 3)}
     ordered = [parts[rank][batch] for batch in range(3) for rank in range(ranks)]
     joined = [
@@ -70,11 +78,11 @@ def test_shares(whole: int, ranks: int) -> None:
 
 
 def test_seeds_differ() -> None:
-    assert not np.array_equal(SOURCE.samples(0, 50).labels, made(seed=6).samples(0, 50).labels)
+    assert not np.array_equal(source().samples(0, 50).labels, made(seed=6).samples(0, 50).labels)
 
 
 def test_ids_follow_the_power_law_and_fill_the_table() -> None:
-    samples = SOURCE.samples(0, 50_000)
+    samples = source().samples(0, 50_000)
     ids = columns(samples)[2][:, 0]
     assert ids.min() >= 0 and ids.max() < ROWS[0]
     counts = np.sort(np.bincount(ids))[::-1]
@@ -96,7 +104,7 @@ def test_ranks_behind_the_table_of_sums_follow_the_same_law() -> None:
 
 
 def test_an_id_fixes_its_bag() -> None:
-    bags = columns(SOURCE.samples(0, 2000))[2]
+    bags = columns(source().samples(0, 2000))[2]
     assert len({tuple(bag) for bag in bags}) == len(set(bags[:, 0]))
     assert (bags < ROWS[0]).all() and (bags >= 0).all()
 
@@ -117,7 +125,7 @@ def test_tables_of_one_row_tell_nothing() -> None:
 
 def test_no_prediction_beats_the_bound() -> None:
     """The teacher's probabilities are right, so that they score better than those that are bent."""
-    logits, labels = SOURCE.bound(0, 40_000), SOURCE.samples(0, 40_000).labels
+    logits, labels = source().bound(0, 40_000), source().samples(0, 40_000).labels
     best = metrics.exact(logits, labels)
     assert best.ne < 0.85
     assert best.calibration == pytest.approx(1, abs=0.03)
@@ -126,7 +134,7 @@ def test_no_prediction_beats_the_bound() -> None:
 
 
 def test_counts_are_counts() -> None:
-    dense = SOURCE.samples(0, 2000).dense
+    dense = source().samples(0, 2000).dense
     counts = np.exp(dense.astype(np.float64)) - 3
     assert np.allclose(counts, np.rint(counts), atol=1e-3 * np.maximum(1, counts))
     assert (np.rint(counts) == 0).any(axis=0).all()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,15 +17,6 @@ import torch
 import transformers
 from small_models import SMALL
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import Replicate, Shard
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    ParallelStyle,
-    RowwiseParallel,
-    SequenceParallel,
-    parallelize_module,
-)
 from torch.nn import functional
 
 import armillary as arm
@@ -33,6 +24,13 @@ from armillary.capture.result import Capture
 from armillary.errors import InputError
 from armillary.workload import Workload, build, captured
 from armillary.workload.summary import RankClass
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor.parallel import ParallelStyle
+
+STYLES = pytest.mark.xdist_group("PyTorch's styles")
+"""Tests that load them, which takes five seconds: on one worker."""
 
 TOKENS = 2048
 LLAMA = {
@@ -407,6 +405,14 @@ def test_without_a_plan_all_is_replicated() -> None:
 
 def titan(module: Mine, mesh: DeviceMesh) -> None:
     """As torchtitan's models apply their plans."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        SequenceParallel,
+        parallelize_module,
+    )
+
     assert mesh.size() == 1
     outer = {
         "table": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
@@ -422,7 +428,10 @@ def titan(module: Mine, mesh: DeviceMesh) -> None:
         parallelize_module(module=layer, device_mesh=mesh, parallelize_plan=inner)
 
 
+@STYLES
 def test_a_plan_of_pytorch_is_that_of_words() -> None:
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
     tokens = torch.zeros(2, 64, dtype=torch.long)
     noted = arm.capture(Mine(), tokens, tp_plan=titan)
     assert noted.rules.tensor == {**mine(PLAN).rules.tensor, "head.weight": "colwise"}
@@ -433,8 +442,11 @@ def test_a_plan_of_pytorch_is_that_of_words() -> None:
     assert found["table.weight"] == "vocabulary"
 
 
+@STYLES
 def test_styles_without_a_word_are_refused() -> None:
-    class Odd(ParallelStyle):
+    from torch.distributed.tensor import parallel
+
+    class Odd(parallel.ParallelStyle):
         def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
             return module
 
@@ -442,7 +454,9 @@ def test_styles_without_a_word_are_refused() -> None:
     with pytest.raises(InputError, match="Odd of head is unknown"):
         arm.capture(Mine(), tokens, tp_plan={"head": Odd()})
     with pytest.raises(InputError, match="divides a Linear that is not in the module"):
-        arm.capture(Mine(), tokens, tp_plan=lambda _, mesh: parallelize_module(nn.Linear(2, 2)))
+        arm.capture(
+            Mine(), tokens, tp_plan=lambda _, mesh: parallel.parallelize_module(nn.Linear(2, 2))
+        )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,16 @@ def commands(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:  # noqa: 
         yield name, found
 
 
-COMMANDS = dict(commands(typer.main.get_command(app.application())))
+@cache
+def every() -> dict[str, Any]:
+    """All commands by their names."""
+    return dict(commands(typer.main.get_command(app.application())))
 
 
 def verbs(option: str) -> dict[str, Any]:
     return {
         name: param
-        for name, command in COMMANDS.items()
+        for name, command in every().items()
         for param in command.params
         if option in param.opts
     }
@@ -61,7 +65,7 @@ def test_an_option_is_spelled_and_explained_alike(option: str) -> None:
 
 def test_every_verb_has_json() -> None:
     """`workload` reads its options itself, and its help lists them."""
-    assert set(COMMANDS) - set(verbs("--json")) == NO_JSON
+    assert set(every()) - set(verbs("--json")) == NO_JSON
 
 
 def test_verbs_with_a_platform_set_its_values() -> None:

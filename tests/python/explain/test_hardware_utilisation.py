@@ -79,18 +79,19 @@ def test_no_language_model_is_faster_than_the_peak(
     assert 0 < utilisation(model, platform, **options) <= 1
 
 
-@pytest.mark.parametrize("kind", sorted(machines()), ids=machines().get)
-def test_no_preset_is_faster_than_its_peak(kind: str) -> None:
-    platform = arm.Platform.load(machines()[kind])
-    if json.loads(kind)["compute"] == "recorded":
-        return
-    for seq in (2048, 131072):
-        options: dict[str, object] = {"dp": platform.npus, "zero": 3, "recompute": "full"}
-        assert 0 < utilisation("llama-3-8b", platform, seq=seq, **options) <= 1
-        if json.loads(kind)["compute"] == "roofline":
-            ideal = platform.changed(FULL_SPEED)
-            least = 0.0 if seq == 2048 else 0.7
-            assert least < utilisation("llama-3-8b", ideal, seq=seq, **options) <= 1
+def test_no_preset_is_faster_than_its_peak() -> None:
+    for kind, name in machines().items():
+        compute = json.loads(kind)["compute"]
+        if compute == "recorded":
+            continue
+        platform = arm.Platform.load(name)
+        for seq in (2048, 131072):
+            options: dict[str, object] = {"dp": platform.npus, "zero": 3, "recompute": "full"}
+            assert 0 < utilisation("llama-3-8b", platform, seq=seq, **options) <= 1, name
+            if compute == "roofline":
+                ideal = platform.changed(FULL_SPEED)
+                least = 0.0 if seq == 2048 else 0.7
+                assert least < utilisation("llama-3-8b", ideal, seq=seq, **options) <= 1, name
 
 
 @pytest.mark.parametrize("model", OTHERS)

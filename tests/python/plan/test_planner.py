@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peer_records import answers
 from problems import Instance, bytes_anywhere, instance, loads_anywhere, sizes, tables
+from thorough import usually
 
 import armillary as arm
 from armillary.model.dlrm import EmbeddingTable
@@ -52,9 +52,8 @@ def placed_loads(problem: Instance, found: Found) -> tuple[list[float], list[int
 
 @pytest.mark.parametrize("first", range(0, 500, 50))
 def test_random_problems(first: int) -> None:
-    """Every twentieth of 500; all with `ALL_PLANS=1` (two minutes). TorchRec has planned every
-    tenth."""
-    step = 1 if os.environ.get("ALL_PLANS") else 20
+    """Every fiftieth of 500; all in `make thorough`. TorchRec has planned every tenth."""
+    step = usually(50, 1)
     for seed in range(first, first + 50, step):
         problem = instance(seed)
         found, recorded = problem.search(), RECORDED.get(str(seed))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import Armillary
 from problems import tables
+from thorough import usually
 
 import armillary as arm
 from armillary.model import Model, load_model
@@ -23,7 +24,7 @@ from armillary.plan import simulated
 from armillary.plan.choice import Plan
 from armillary.platform import Platform
 
-SEEDS = range(6)
+SEEDS = range(usually(4, 20))
 NO_TIMES = """
 topology: Switch(4)_Switch(2)
 links:

@@ -19,6 +19,7 @@ import pytest
 import toy_studies
 from conftest import Armillary
 from rich.console import Console
+from thorough import usually
 
 import armillary as arm
 from armillary.cli import sweep as verb
@@ -30,8 +31,14 @@ from armillary.workload import build
 
 pytestmark = pytest.mark.usefixtures("workers_in_copies")
 
+POINTS = usually(200, 400)
 MANY = {
-    "x": {"set": "platform.links[1].bandwidth", "from": "10 GB/s", "to": "40 GB/s", "steps": 400}
+    "x": {
+        "set": "platform.links[1].bandwidth",
+        "from": "10 GB/s",
+        "to": "40 GB/s",
+        "steps": POINTS,
+    }
 }
 
 
@@ -171,7 +178,7 @@ def started(path: Path, folder: Path, lines: int, *arguments: str) -> subprocess
     while process.poll() is None and (
         not journal.is_file() or journal.read_bytes().count(b"\n") < lines
     ):
-        time.sleep(0.002)
+        time.sleep(0.005)
     return process
 
 
@@ -183,7 +190,7 @@ def test_killed_again_and_again_it_ends_as_if_never_killed(tmp_path: Path) -> No
     whole = arm.sweep(path, tmp_path / "whole")
     folder, kept, kills = tmp_path / "killed", 0, 0
     for _ in range(3):
-        process = started(path, folder, kept + 60, "-j", "2", *(["--resume"] if kept else []))
+        process = started(path, folder, kept + 30, "-j", "2", *(["--resume"] if kept else []))
         workers = children(process.pid)
         kills += process.poll() is None
         process.kill()
@@ -230,9 +237,9 @@ def test_a_killed_worker_costs_one_point(tmp_path: Path) -> None:
     os.kill(children(process.pid)[0], signal.SIGKILL)
     _, said = process.communicate()
     assert process.returncode == 1
-    assert "1 of 400 points failed" in said
+    assert f"1 of {POINTS} points failed" in said
     table = pl.read_parquet(tmp_path / "r/table.parquet")
-    assert table["index"].to_list() == list(range(400))
+    assert table["index"].to_list() == list(range(POINTS))
     assert table["error"].drop_nulls().to_list() == ["the worker process ended with signal 9"]
 
 
@@ -324,7 +331,7 @@ def test_in_a_notebook(tmp_path: Path) -> None:
 
 def test_interrupted_it_keeps_what_is_done(tmp_path: Path) -> None:
     path = toy_studies.write(tmp_path, toy_studies.study(parameters=MANY))
-    process = started(path, tmp_path / "r", 100)
+    process = started(path, tmp_path / "r", 50)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130

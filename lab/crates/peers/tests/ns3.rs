@@ -78,7 +78,7 @@ fn runs() -> Vec<Run> {
 }
 
 /// Every second one of the recorded runs, without those of 16 MB in packets of 1500 bytes: 8 MB in
-/// these have all their settings and take half as long. `make test THOROUGH=1` has all.
+/// these have all their settings and take half as long. `make thorough` has all.
 fn usual_runs() -> impl Iterator<Item = Run> {
     let all = std::env::var_os("PROPTEST_CASES").is_some();
     let short = |run: &Run| run.settings.mtu > 1500 || run.bytes < 16_000_000;
