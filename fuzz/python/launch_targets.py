@@ -46,7 +46,21 @@ def _megatron(folder: Path, files: Files) -> object:
     return read(folder / next(iter(files)), "megatron-args").options
 
 
+_DEEPSPEED = b"""{"train_batch_size": 256, "gradient_accumulation_steps": 4,
+"bf16": {"enabled": true}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+"tensor_parallel": {"autotp_size": 2}, "activation_checkpointing": {"profile": false}}
+"""
+
+
+def _deepspeed(folder: Path, files: Files) -> object:
+    from armillary.launch import read
+
+    return read(folder / next(iter(files)), "deepspeed", model="llama-3-8b", ranks=16).options
+
+
 TARGETS = (
+    Target("deepspeed_config", lambda: [{"ds.json": _DEEPSPEED}], _deepspeed),
     Target(
         "megatron_args",
         lambda: [{"run.sh": each} for each in (_MEGATRON, _LINE, _TESTED)],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .. import documents
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
-from . import megatron, megatron_export
+from . import deepspeed, deepspeed_export, megatron, megatron_export
 from .launched import Launched
 from .wanted import DECODERS, Wanted, wanted
 
@@ -34,9 +34,13 @@ READERS: Mapping[str, Reader] = {
         megatron.read_megatron,
         "script or flags of Megatron-LM, or MODEL_ARGS of its tests",
     ),
+    "deepspeed": Reader(
+        deepspeed.is_deepspeed, deepspeed.read_deepspeed, "configuration of DeepSpeed (JSON)"
+    ),
 }
 EXPORTS: Mapping[str, Callable[[Wanted], str]] = {
     "megatron": megatron_export.megatron_script,
+    "deepspeed": deepspeed_export.deepspeed_config,
 }
 
 

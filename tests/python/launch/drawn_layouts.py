@@ -82,6 +82,7 @@ def meaning(
     idle = {
         "zero_group": True, "fp32_gradients": True, "recompute_modules": True, "etp": True,
         "sp": par.tp == 1, "cp_comm_type": par.cp == 1, "overlap_tp": par.tp == 1,
+        "overlap_grad_reduce": par.zero >= 2,
         "overlap_param_gather": par.zero not in (1, 2), "imbalance": True,
         "fp8_recipe": par.precision != "fp8", "ep_node": par.ep == 1, "node_limit": par.ep == 1,
         "schedule": par.pp == 1 or par.virtual_stages > 1,
