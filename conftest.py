@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # The same examples on every machine, however slow it is: a test that fails must fail again.
-hypothesis.settings.register_profile("armillary", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("armillary", derandomize=True, deadline=None, max_examples=50)
 # `make thorough`: others each time, also where a test says itself how many.
 hypothesis.settings.register_profile("thorough", max_examples=1000, deadline=None)
 hypothesis.settings.load_profile(usually("armillary", "thorough"))

@@ -18,6 +18,7 @@ import pytest
 from command_copies import Copies
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary.model.sharding_plan import Tier
@@ -86,7 +87,7 @@ def assert_equal(one: EmbeddingCollection, other: EmbeddingCollection) -> None:
     assert [key for key in first if not torch.equal(first[key], second[key])] == []
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=usually(8, 120), deadline=None)
 @given(
     dtype=st.sampled_from(["float32", "float16", "bfloat16"]),
     adam=st.booleans(),

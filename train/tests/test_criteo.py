@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary_train.data import criteo, text
@@ -54,7 +55,7 @@ def check(parts: list[Part], numbers: range) -> None:
 
 
 @given(st.integers(1, 90), st.integers(1, 40), st.integers(1, 4), st.booleans(), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=usually(12, 250), deadline=None)
 def test_every_rank_gets_its_lines(
     tmp_path_factory: pytest.TempPathFactory,
     count: int,

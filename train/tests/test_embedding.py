@@ -28,6 +28,7 @@ from embedding_reference import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 from armillary_train.checkpoint.eight_bits import eight_bits
 from armillary_train.tables.batch import SparseBatch
@@ -54,7 +55,7 @@ Numbers = torch.Tensor | Array
 CASES = 1 if KERNELS else 8
 """Cases of one example of hypothesis, whose own cost is more than theirs."""
 
-SHARE = 20 if KERNELS else 1
+SHARE = 10 if KERNELS else 1
 """What numbers of examples are divided by: the interpreter of kernels is slow."""
 
 ROWS = 10 if KERNELS else 40
@@ -122,10 +123,10 @@ def close(found: Numbers, expected: Numbers, precision: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=precision, atol=4 * precision)
 
 
-@settings(max_examples=60 // SHARE, deadline=None)
+@settings(max_examples=usually(30, 600) // SHARE, deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["float32", "float16", "bfloat16"]))
 def test_steps_equal_numpy(seed: int, pooled: bool, dtype: DType) -> None:
-    """480 cases with a forward and two backward passes each."""
+    """240 cases with a forward and two backward passes each."""
     random = np.random.default_rng(seed)
     for _ in range(CASES):
         case = made(random, [dtype], pooled)
@@ -148,7 +149,7 @@ def test_steps_equal_numpy(seed: int, pooled: bool, dtype: DType) -> None:
                     close(state, expected, 1e-5)
 
 
-@settings(max_examples=60 // SHARE, deadline=None)
+@settings(max_examples=usually(30, 600) // SHARE, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["float32", "float16", "bfloat16"]))
 def test_bits_do_not_depend_on_threads_or_instructions(seed: int, dtype: DType) -> None:
     random = np.random.default_rng(seed)
@@ -219,7 +220,7 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
         assert os.waitstatus_to_exitcode(status) == 0
 
 
-@settings(max_examples=40 // SHARE, deadline=None)
+@settings(max_examples=usually(20, 400) // SHARE, deadline=None)
 @given(st.integers(0, 2**32))
 def test_gradients_of_weights(seed: int) -> None:
     """Against numpy, and against finite differences of the forward pass."""

@@ -22,6 +22,7 @@ from conftest import Armillary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_criteo import ROWS, line, plainly, written
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary_train.data.columns import Columns, join
@@ -230,7 +231,7 @@ def test_criteo_as_parquet(tmp_path: Path) -> None:
 
 
 @given(st.data(), st.integers(1, 12), st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=usually(30, 600), deadline=None)
 def test_columns_are_cut_joined_and_reordered(
     data: st.DataObject, count: int, categories: int
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary.model import Model, load_model
@@ -40,7 +41,7 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=usually(20, 400), deadline=None)
 def test_layers_equal_pytorch(
     batch: int, inputs: int, outputs: int, biased: bool, rectified: bool
 ) -> None:
@@ -61,7 +62,7 @@ def test_layers_equal_pytorch(
 
 
 @given(st.integers(1, 9), st.integers(1, 6), st.integers(1, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=usually(12, 250), deadline=None)
 def test_pairs_are_all_dot_products(batch: int, tables: int, dim: int) -> None:
     low, pooled = drawn(batch, dim), drawn(batch, tables * dim, seed=1)
     found = pairs(low, pooled, *places(tables + 1))

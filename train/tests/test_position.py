@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_criteo import ROWS, written
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary_train.data import START, Part, Position, Source
@@ -57,7 +58,7 @@ def rows(parts: list[Part]) -> list[bytes]:
     st.integers(1, 3),
     st.integers(1, 3),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=usually(12, 250), deadline=None)
 def test_a_pass_goes_on_at_any_sample(
     sources: list[Source], cut: int, batch: int, other: int, ranks: int, then: int
 ) -> None:

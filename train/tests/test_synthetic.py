@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 from armillary_train.data.samples import Samples, share
 from armillary_train.data.synthetic import SKEW, Ranks, Synthetic
@@ -48,7 +49,7 @@ def equal(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
 
 
 @given(st.integers(0, 2**41), st.integers(1, 40), st.integers(1, 40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=usually(20, 400), deadline=None)
 def test_a_sample_is_the_same_whoever_draws_it(first: int, before: int, count: int) -> None:
     whole = columns(source().samples(first, before + count))
     part = columns(again().samples(first + before, count))

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_criteo import ROWS, check, line
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary_train.data.criteo import open_files
@@ -150,7 +151,7 @@ def test_quotes_and_returns_of_parquet_are_part_of_the_text(tmp_path: Path) -> N
     assert len(set(found)) == 4 and found[0] == found[4] and found[3] == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=usually(30, 600), deadline=None)
 @given(
     st.lists(st.sampled_from([b"a\n", b"\n", b"\r\n", b"bb\r\n"]), max_size=12),
     st.integers(3, 9),

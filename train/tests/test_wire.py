@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary.model.messages import FORMATS, Format, Messages
@@ -39,7 +40,7 @@ def bound(values: torch.Tensor, format_: Format) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=usually(30, 600), deadline=None)
 @given(rows=st.lists(st.lists(numbers, min_size=5, max_size=5), min_size=1, max_size=4))
 def test_errors_are_below_the_bounds_of_the_format(
     format_: Format, rows: list[list[float]]

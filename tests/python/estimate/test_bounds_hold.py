@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 import armillary as arm
 from armillary.design import overlap
@@ -33,7 +34,7 @@ def run(workload: Workload, platform: arm.Platform, backend: str) -> arm.Result:
     return arm.simulate(workload, platform, backend=backend, detail=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=usually(20, 400), deadline=None)
 @given(stack=STACK, data=st.data())
 def test_no_collective_is_below_its_bound(stack: list[str], data: st.DataObject) -> None:
     """Any kind, on dimensions of unequal bandwidth, with any hierarchy and rings."""
@@ -82,7 +83,7 @@ def step(drawn: list[tuple[str, str, int, bool]], inner: int, outer: int) -> Wor
     return Workload.mesh("drawn", [("inner", inner), ("outer", outer)], used, [], [program])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=usually(20, 400), deadline=None)
 @given(
     drawn=st.lists(OPERATION, min_size=1, max_size=5),
     stack=st.tuples(BLOCKS, BLOCKS),
@@ -108,7 +109,7 @@ def test_no_drawn_collective_is_below_the_floor(
     assert under.time(bandwidth) <= run(workload, platform, "analytical").step_time_ns / 1e9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=usually(12, 250), deadline=None)
 @given(
     drawn=st.lists(OPERATION, min_size=1, max_size=5),
     stack=st.tuples(BLOCKS, BLOCKS),

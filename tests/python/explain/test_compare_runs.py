@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import one, switch, training
+from thorough import usually
 
 import armillary as arm
 from armillary.model.files import load_model
@@ -52,7 +53,7 @@ def test_a_run_beside_itself_is_empty() -> None:
         assert not found[empty], empty
 
 
-@settings(max_examples=25)
+@settings(max_examples=usually(12, 250))
 @given(
     bandwidths=st.tuples(st.integers(5, 300), st.integers(5, 300)),
     latencies=st.tuples(st.integers(0, 5000), st.integers(0, 5000)),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import one, switch, training
+from thorough import usually
 
 import armillary as arm
 from armillary.estimate import bounds
@@ -19,7 +20,7 @@ KINDS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"
 BLOCKS = st.sampled_from(["R(3)", "R(4)", "FC(3)", "SW(2)", "SW(4)"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=usually(20, 400))
 @given(
     kind=st.sampled_from(KINDS),
     blocks=st.lists(BLOCKS, min_size=1, max_size=3),
@@ -140,7 +141,7 @@ def _collectives(platform: arm.Platform, kinds: list[str], size: int, after: boo
     return arm.Workload.listed("some", [program], [0] * platform.npus, {})
 
 
-@settings(max_examples=30)
+@settings(max_examples=usually(15, 300))
 @given(
     kinds=st.lists(st.sampled_from([*KINDS, "gather", "scatter"]), min_size=1, max_size=3),
     blocks=st.lists(BLOCKS, min_size=1, max_size=3),

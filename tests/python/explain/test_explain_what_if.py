@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import one, switch
+from thorough import usually
 
 import armillary as arm
 from armillary.explain import whatif
@@ -16,7 +17,7 @@ from armillary.report.page import Table
 from armillary.schema import Report
 
 
-@settings(max_examples=15)
+@settings(max_examples=usually(10, 150))
 @given(
     n=st.integers(3, 9),
     fragment=st.integers(1000, 10**7),

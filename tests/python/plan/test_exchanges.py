@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import loads_anywhere, sizes
+from thorough import usually
 
 import armillary as arm
 from armillary.model import Model
@@ -126,7 +127,7 @@ TABLE = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=usually(15, 300), deadline=None)
 @given(
     made=st.lists(TABLE, min_size=1, max_size=3),
     latencies=st.fixed_dictionaries(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 import armillary as arm
 from armillary.cli.app import main
@@ -110,7 +111,7 @@ def machine(npus: int, changes: dict[str, Any]) -> arm.Platform:
     return arm.Platform.parse(NPU.format(npus=npus), settings=changes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=usually(30, 600), deadline=None)
 @given(changes=ANY, drawn=st.lists(OPERATIONS, min_size=1, max_size=6))
 def test_an_operation_has_the_time_of_a_simulated_step(
     changes: dict[str, Any], drawn: list[tuple[str, dict[str, Any]]]
@@ -162,7 +163,7 @@ def without_messages(rates: Rates) -> Rates:
     return replace(rates, **free, latencies={})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=usually(30, 600), deadline=None)
 @given(
     changes=COMPUTE,
     table=TABLE,
@@ -215,7 +216,7 @@ def test_fused_tables_wait_for_the_memory_once() -> None:
     assert slow.bound - quick.bound == pytest.approx(10e-6, abs=1e-11)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=usually(12, 250), deadline=None)
 @given(
     changes=ANY,
     tables=st.lists(TABLE, min_size=1, max_size=4),

@@ -8,8 +8,18 @@ from typing import Any
 
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
+from thorough import usually
 
 GRAVE = {"serious", "critical"}
+SCHEMES = ("light", "dark")
+
+
+def schemes(place: int) -> tuple[str, ...]:
+    """The schemes that the page at this place of a list is asked for: one in turn, as pages share
+    their classes, or both."""
+    return usually((SCHEMES[place % 2],), SCHEMES)
+
+
 _KINDS = """
     const named = (at) => /^aria-(label|description|valuetext)$/.test(at.name)
         ? at.name + (at.value.trim() ? "=text" : "=")

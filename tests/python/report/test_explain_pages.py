@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import accessibility
 import pytest
 from playwright.sync_api import Browser
-from test_run_page import SCHEMES, charts, look, tables
+from test_run_page import charts, look, tables
 
 import armillary as arm
 from armillary import api
@@ -17,6 +18,7 @@ from armillary.model.files import load_model
 from armillary.report import collective
 from armillary.report.page import Page
 
+PAGES = ["compare", "explain", "terms", "collective"]
 SIZES = [2**power for power in range(13, 34, 2)]
 
 
@@ -148,10 +150,10 @@ def page_of(name: str, compared: arm.explain.Comparison) -> Page:
     )
 
 
-@pytest.mark.parametrize("name", ["compare", "explain", "terms", "collective"])
+@pytest.mark.parametrize("name", PAGES)
 def test_in_a_browser(
     name: str, tmp_path: Path, running: Browser, compared: arm.explain.Comparison
 ) -> None:
     page, file = page_of(name, compared), tmp_path / f"{name}.html"
     page.write(file)
-    look(running, file, set(charts(page)), schemes=SCHEMES)
+    look(running, file, set(charts(page)), schemes=accessibility.schemes(PAGES.index(name)))

@@ -283,7 +283,6 @@ def hostile(report: Report) -> Report:
     return changed  # type: ignore[no-any-return]
 
 
-SCHEMES = "light", "dark"
 NARROW = 390
 
 
@@ -315,7 +314,7 @@ EMPTY = f"""[...document.querySelectorAll('figure[data-live]')].filter(figure =>
 def test_in_a_browser(report: Report, tmp_path: Path, running: Browser) -> None:
     page = run_page.page(report)
     page.write(tmp_path / "r.html")
-    look(running, tmp_path / "r.html", set(charts(page)), schemes=SCHEMES)
+    look(running, tmp_path / "r.html", set(charts(page)), schemes=accessibility.SCHEMES)
 
 
 def test_hostile_names_in_a_browser(report: Report, tmp_path: Path, running: Browser) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_layer import setting
 from test_transformer import EXPERTS, GPT, LATENT, LLAMA, MODELS, summary, volumes
+from thorough import usually
 
 import armillary as arm
 from armillary.workload import Model, Program, Workload, build, transformer
@@ -308,7 +309,7 @@ def test_defaults_and_options_without_effect() -> None:
         assert any(key in note and "no effect" in note for note in notes)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=usually(12, 200), deadline=None)
 @given(
     cp=st.sampled_from([2, 4]),
     pp=st.sampled_from([1, 2]),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_held import peaks
 from test_transformer import LATENT, MODELS, platform, summary
+from thorough import usually
 
 import armillary as arm
 from armillary.workload import Model, build
@@ -65,7 +66,7 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
     return model, options
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=usually(20, 400), deadline=None)
 @given(combinations())
 def test_every_combination_runs(combination: tuple[Model, dict[str, object]]) -> None:
     """Folded and not alike; kernels add up to the model's operations; nodes hold what the summary

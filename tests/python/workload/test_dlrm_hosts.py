@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 import armillary as arm
 from armillary.errors import InputError
@@ -70,7 +71,7 @@ def test_fast_hosts_change_nothing() -> None:
     assert step(**fast, passes=2) == step(passes=2)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=usually(12, 200), deadline=None)
 @given(
     front_end=st.integers(10**7, 10**11),
     readers=st.integers(10**5, 10**9),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_transformer import EXPERTS, GPT, LATENT, LLAMA, summary
+from thorough import usually
 
 import armillary as arm
 from armillary.model.decoder_reader import decoder
@@ -359,7 +360,7 @@ OVERLAPPED = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=usually(20, 400))
 @given(model=st.sampled_from([GPT, LLAMA]), options=OVERLAPPED)
 def test_overlap_changes_only_when(model: Model, options: dict[str, object]) -> None:
     """The same collectives, volumes and operations with overlapped tensor parallelism and without;

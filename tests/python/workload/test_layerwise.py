@@ -8,6 +8,7 @@ import pytest
 from exchanges import Listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 import armillary as arm
 from armillary.errors import InputError
@@ -61,7 +62,7 @@ times = st.integers(1, 5000)
 pairs = st.integers(1, 2500).map(lambda half: 2 * half)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=usually(20, 400), deadline=None)
 @given(st.tuples(times, times, times, pairs, times), st.tuples(times, times, times, pairs, times))
 def test_two_layers_two_passes(one: tuple[int, ...], two: tuple[int, ...]) -> None:
     """Reductions overlap with what follows; the next forward pass waits for them; layer 1 has no
@@ -167,7 +168,7 @@ def test_bad_meshes_are_refused() -> None:
     ]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=usually(12, 200), deadline=None)
 @given(st.tuples(times, times, times, pairs, times), st.tuples(times, times, times, pairs, times))
 def test_a_bucket_of_both_layers(one: tuple[int, ...], two: tuple[int, ...]) -> None:
     """One exchange after the gradients of both layers, then both updates, those of the layer with

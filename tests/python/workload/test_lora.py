@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 from armillary.errors import InputError
 from armillary.workload import Summary, transformer
@@ -72,7 +73,7 @@ def sizes(names: set[str], rank: int, tp: int = 1, merged: bool = True) -> list[
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=usually(20, 400))
 @given(data=st.data())
 def test_operations_by_hand(model: Path, data: st.DataObject) -> None:
     """Frozen matrices have no gradients of weights. Adapters have all three multiplications."""
@@ -104,7 +105,7 @@ def test_operations_by_hand(model: Path, data: st.DataObject) -> None:
     assert any(f"{once:,} of {WHOLE + once:,} parameters are trained" in n for n in low.notes)
 
 
-@settings(max_examples=40)
+@settings(max_examples=usually(20, 400))
 @given(data=st.data())
 def test_only_adapters_are_reduced_and_updated(model: Path, data: st.DataObject) -> None:
     draw = data.draw

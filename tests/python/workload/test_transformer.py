@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 import armillary as arm
 from armillary.model.files import load_model, models
@@ -126,7 +127,7 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
     return model, options
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=usually(30, 600), deadline=None)
 @given(combinations())
 def test_every_combination_runs(combination: tuple[Model, dict[str, object]]) -> None:
     """Sends meet receives, groups agree, nothing waits for ever; the kernels add up to the model's

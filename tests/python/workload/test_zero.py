@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 import armillary as arm
 from armillary.errors import InputError
@@ -208,7 +209,7 @@ def shardings(draw: st.DrawFn) -> dict[str, object]:
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=usually(12, 250), deadline=None)
 @given(shardings())
 def test_every_sharding_runs(options: dict[str, object]) -> None:
     workload = build(EXPERTS, **nested(options))

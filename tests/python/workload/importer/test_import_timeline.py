@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recorded import Recording, nccl, step_us
+from thorough import usually
 
 from armillary.workload.importer import (
     Imported,
@@ -272,7 +273,9 @@ gaps = st.lists(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=usually(30, 600),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(gaps)
 def test_random_runs_replay_as_recorded(
