@@ -500,13 +500,15 @@ def _shards(model: Layered, given: Parallelism) -> list[Fault]:
             group, given.data, lambda value: given.data % value == 0 and value % inner == 0
         )
         faults.append(("zero_group", f"{group} doesn't divide {product}{kind}", allowed))
-    if given.whole_tensors and given.zero != 1:
-        said = f"on with ZeRO {given.zero}, which " + (
-            "cuts gradients too" if given.zero else "deals out nothing"
-        )
-        faults.append(("whole_tensors", said, "zero 1"))
-    if given.whole_tensors and given.offload != "none":
-        faults.append(("whole_tensors", f"on with offload {given.offload}", "offload none"))
+    whole = {"whole_tensors": given.whole_tensors, "grad_all_reduce": given.grad_all_reduce}
+    for key in (key for key, on in whole.items() if on):
+        if given.zero != 1:
+            said = f"on with ZeRO {given.zero}, which " + (
+                "cuts gradients too" if given.zero else "deals out nothing"
+            )
+            faults.append((key, said, "zero 1"))
+        if given.offload != "none":
+            faults.append((key, f"on with offload {given.offload}", "offload none"))
     return faults
 
 

@@ -79,7 +79,7 @@ def block(
     )
     entry = gather(at, f"{name}.gather_grad", at.gathered)
     again: Script = ()
-    if any(_weight(at, x) for x in columns):
+    if not at.par.keeps_gathered and any(_weight(at, x) for x in columns):
         again = tuple(Start(*step) for step in gather(at, f"{name}.gather_again", at.gathered))
     inputs = (
         *leave_grad,
@@ -141,15 +141,29 @@ def _exit_norm(at: Setting, name: str) -> tuple[Script, Script]:
 def norm(at: Setting, name: str) -> KernelStep:
     """Sum with the residual (dropout in it), then the norm: three tensors read, two written, a
     mask."""
+    if not at.par.fused_norm:
+        return KernelStep(name, "elementwise", 0, 3 * at.cut + at.mask + _moved(at, 28, 4))
     return KernelStep(name, "normalization", 0, 5 * at.cut + at.mask)
 
 
 def norm_grad(at: Setting, name: str) -> KernelStep:
     """Gradients of the norm, of the sum, and of dropout: three, three and two tensors moved, a
     mask."""
-    return KernelStep(
-        f"{name}.grad", "normalization", 0, (8 if at.model.dropout else 6) * at.cut + at.mask
-    )
+    tensors = 8 if at.model.dropout else 6
+    if not at.par.fused_norm:
+        moved = (tensors - 3) * at.cut + at.mask + _moved(at, 76, 8)
+        return KernelStep(f"{name}.grad", "elementwise", 0, moved)
+    return KernelStep(f"{name}.grad", "normalization", 0, tensors * at.cut + at.mask)
+
+
+def _moved(at: Setting, wide: int, tensors: int) -> int:
+    """Bytes that a norm of several operations moves: `wide` of each element in 4 bytes, and
+    `tensors` of the width of activations.
+
+    Forward: cast (4, 1), square (8), mean (4), product with the root (8), cast back (4, 1), product
+    with the weight (2). Backward: the weight's product (6), its cast (4, 1), gradients of the other
+    product (8, 12, 4), of mean and square (4, 8, 8, 12), their sum (12), its cast (4, 1)."""
+    return at.cut // at.par.bytes.activation * wide + tensors * at.cut
 
 
 def gather(at: Setting, name: str, width: int = 0) -> tuple[CollectiveStep, ...]:
@@ -533,12 +547,19 @@ def head(at: Setting) -> Scripts:
     """Final norm, logits over each rank's part of the vocabulary, and the loss (in fp32)."""
     # Not in 8 bits: frameworks leave the last matrix as it is.
     wide = at.par.bytes.activation
-    matrix = [Linear("logits", vocabulary_rows(at.model, at.par.tp), at.model.hidden, width=wide)]
-    scores = at.tokens * vocabulary_rows(at.model, at.par.tp)
+    gathered = at.par.gathered_logits and at.par.tp > 1
+    rows = vocabulary_rows(at.model, at.par.tp)
+    matrix = [Linear("logits", rows, at.model.hidden, width=wide)]
+    scores = at.tokens * rows * (at.par.tp if gathered else 1)
     # Largest logit, sum and target's logit of each token, 4 bytes each.
     sums = (
         (CollectiveStep("loss.reduce", "all_reduce", 12 * at.tokens, "tp"),)
-        if at.par.tp > 1
+        if at.par.tp > 1 and not gathered
+        else ()
+    )
+    whole = (
+        (CollectiveStep("logits.gather", "all_gather", at.tokens * rows * wide, "tp"),)
+        if gathered
         else ()
     )
     # In fp32, a kernel each: conversion, largest, difference, exponential, sum; gradient, scale,
@@ -548,12 +569,13 @@ def head(at: Setting) -> Scripts:
         norm(at, "head.norm"),
         *gather(at, "head.gather"),
         *multiplications(at, matrix),
+        *whole,
         KernelStep("loss", "elementwise", 0, scores * (wide + there)),
         *sums,
         *_metrics(at, scores),
     )
     again: Script = ()
-    if not at.par.lora_rank:
+    if not at.par.lora_rank and not at.par.keeps_gathered:
         again = tuple(Start(*step) for step in gather(at, "head.gather_again"))
     waits = tuple(Wait(step.name) for step in again)
     loss = KernelStep("loss.grad", "elementwise", 0, scores * (wide + back))

@@ -236,16 +236,15 @@ class FrameworkKeys(Numbers):
     `kernels` eager implies `plain`."""
     fused_norm: bool = True
     """A norm is one kernel, which keeps what it reads. Off: operations in 4 bytes, as Hugging
-    Face's, which also keep that in 4 bytes, and the normalized values. Memory only."""
+    Face's, each a kernel, which also keep that in 4 bytes, and the normalized values."""
     loss: Saved = "plain"
     """Tensors of the loss: `plain`, PyTorch's function on logits in 4 bytes, or `fused`, a kernel
     that computes gradients in place. Memory only."""
     gathered_logits: bool = False
-    """Logits are gathered over `tp`: each rank computes the loss of the whole vocabulary. Memory
-    only."""
+    """Logits are gathered over `tp`: each rank computes the loss of the whole vocabulary."""
     keeps_gathered: bool = False
     """With sp, gathered inputs of matrices are kept for the backward pass. Off: they are gathered
-    again, as in Megatron. Memory only."""
+    again, as in Megatron."""
     merged: bool = True
     """Queries, keys and values are one matrix, and so are a gated perceptron's inputs, as in
     Megatron. Off: one multiplication for each, as in torchtitan. Not for experts and compressed
@@ -288,6 +287,11 @@ class FrameworkKeys(Numbers):
     whole_tensors: bool = False
     """With ZeRO 1 ranks own whole tensors, not a piece of each: gradients are all-reduced, and each
     owner broadcasts its parameters."""
+    grad_all_reduce: bool = False
+    """With ZeRO 1 gradients are all-reduced, and each rank uses its piece. Off: they are
+    reduce-scattered."""
+    fp32_grad_reduce: bool = False
+    """Gradients are reduced in 4 bytes, whatever they are kept in."""
     scatter_gather: bool = False
     """Each rank sends a `tp`-th of the activations to the next stage, where they are gathered; with
     sp they are already divided."""
@@ -399,8 +403,13 @@ class Parallelism(Software):
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of a gradient, kept and reduced."""
+        """Bytes of a gradient that is kept."""
         return 4 if self.fp32_gradients else self.bytes.weight
+
+    @property
+    def reduced_bytes(self) -> int:
+        """Bytes of a gradient that is reduced."""
+        return 4 if self.fp32_grad_reduce else self.gradient_bytes
 
     @property
     def load(self) -> float:

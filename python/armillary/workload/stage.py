@@ -13,7 +13,8 @@ parameters, the optimizer. Not here: which units a stage has (`plan.py`), what a
 - ZeRO 3 gathers the parameters of each layer before its forward and its backward pass, one layer
   ahead.
 - Shards of groups of ranks (`zero_group`) are all-reduced over their replicas after the last
-  micro-batch. Whole tensors are all-reduced, and broadcast by their owners.
+  micro-batch. Whole tensors are all-reduced, and broadcast by their owners. With `grad_all_reduce`
+  gradients are all-reduced, and parameters all-gathered.
 - Collectives of one data-parallel group follow each other, as on one stream.
 - With `bucket_mb`, the next layers' gradients join a bucket as long as it has room (ZeRO 0 and 1).
   Parameters are gathered in the same buckets.
@@ -95,7 +96,7 @@ class Builder:
         par = self.par
 
         def size(some: Sequence[Unit]) -> int:
-            return _trained(some).total * par.gradient_bytes
+            return _trained(some).total * par.reduced_bytes
 
         found = buckets.fill(units[::-1], size, par.bucket_mb if par.zero < 2 else None)
         return {held[-1].name: held for held in found}
@@ -326,10 +327,10 @@ class Builder:
 
     def _reduction(self, name: str, weights: Weights, last: bool = True) -> None:
         par = self.par
-        if not par.zero or par.whole_tensors:
+        if not par.zero or par.whole_tensors or par.grad_all_reduce:
             for group, ranks, count in zero.replicated(weights, par):
                 if ranks > 1:
-                    size = count * par.gradient_bytes
+                    size = count * par.reduced_bytes
                     self._in_buckets(f"{name}.gradients.{group}", "all_reduce", size, group)
             return
         for part in zero.sharded(weights, par):
@@ -342,7 +343,7 @@ class Builder:
         """Reduces gradients to shards, the last micro-batch's over their replicas too; what to wait
         for."""
         group, ranks, count = part
-        width, ready = self.par.gradient_bytes, self.stream.after
+        width, ready = self.par.reduced_bytes, self.stream.after
         if ranks > 1:
             ready = [self._in_buckets(f"{name}.{group}", "reduce_scatter", count * width, group)]
         if last and self.par.replicas > 1:
@@ -419,7 +420,7 @@ class Builder:
         sends its own to the other."""
         par, copies = self.par, self.plan.sharing
         count = self.plan.shared
-        cut = par.shard_ranks if par.zero and not par.whole_tensors else 1
+        cut = par.shard_ranks if par.zero and not (par.whole_tensors or par.grad_all_reduce) else 1
         size = -(-count // cut) * par.gradient_bytes
         tag = 2 * par.micro_batches * self.place.chunks
         ready = self.stream.after

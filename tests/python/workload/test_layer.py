@@ -104,6 +104,44 @@ def test_loss(kernels: str, precision: str, forward: int, backward: int, tp: int
     )
 
 
+@pytest.mark.parametrize(("precision", "width"), [("bf16", 2), ("fp32", 4)])
+@pytest.mark.parametrize(("tp", "sp"), [(1, False), (2, False), (2, True)])
+def test_norms_of_several_operations(precision: str, width: int, tp: int, sp: bool) -> None:
+    """Tensors read and written by PyTorch's operations for x.float(), pow, mean, product with the
+    root, cast, product with the weight, and by autograd's for their gradients; W has the
+    activations' width. Then the sum with the residual."""
+    at = setting(LLAMA, tp=tp, sp=sp, precision=precision, fused_norm=False)
+    elements = TOKENS * LLAMA.fields["hidden"] // (tp if sp else 1)
+    forward = [width + 4, 8, 4, 8, 4 + width, 2 * width]
+    product = [2 * width, 3 * width, width, width + 4]
+    root = [8, 12, 4]
+    square = [4, 8, 8, 12]
+    backward = [*product, *root, *square, 12, 4 + width]
+    assert norm(at, "n").bytes == elements * (3 * width + sum(forward))
+    assert norm_grad(at, "n").bytes == elements * (3 * width + sum(backward))
+    fused = setting(LLAMA, tp=tp, sp=sp, precision=precision)
+    assert norm(fused, "n").bytes == 5 * elements * width
+
+
+@pytest.mark.parametrize("tp", [1, 2, 4])
+def test_gathered_logits(tp: int) -> None:
+    """Every rank has all logits for the loss: parts are gathered, and no sums are exchanged."""
+    found = head(setting(GPT, tp=tp, gathered_logits=True))
+    calls = {step.name: step for step in found.forward if isinstance(step, CollectiveStep)}
+    assert moved(found.forward, "loss") == (2 + 4) * TOKENS * VOCABULARY
+    assert set(calls) == ({"logits.gather"} if tp > 1 else set())
+    if tp > 1:
+        assert calls["logits.gather"].bytes == TOKENS * VOCABULARY // tp * WIDTH
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_kept_is_not_gathered_again(kept: bool) -> None:
+    at = setting(LLAMA, tp=2, sp=True, keeps_gathered=kept)
+    scripts = perceptron(at, FFN)
+    again = [step for step in scripts.backward if "gather_again" in str(step)]
+    assert bool(again) is not kept
+
+
 @pytest.mark.parametrize("tp", [1, 2])
 @pytest.mark.parametrize("metrics", [0, 1, 2])
 def test_metrics_of_training(metrics: int, tp: int) -> None:

@@ -143,6 +143,35 @@ def test_volumes_of_whole_tensors(group: int | None, overlap: bool) -> None:
         assert found[name, "broadcast"][0] == (group or 16)
 
 
+@pytest.mark.parametrize("group", [None, 4])
+@pytest.mark.parametrize(("wide", "width"), [(False, 2), (True, 4)])
+def test_volumes_of_gradients_that_are_all_reduced(
+    group: int | None, wide: bool, width: int
+) -> None:
+    """Whole gradients are all-reduced over all copies; parameters are gathered in 2 bytes, a piece
+    a rank."""
+    keys = {"grad_all_reduce": True, "fp32_grad_reduce": wide, "overlap_param_gather": False}
+    options = {"dp": 16, "zero": 1, "zero_group": group, "framework_set": keys}
+    found = volumes(transformer("llama-3-8b", **options))
+    assert found["dp", "all_reduce"][1] == width * LLAMA_8B
+    assert found["zero" if group else "dp", "all_gather"][1] == 2 * LLAMA_8B // (group or 16)
+    assert not any(kind == "reduce_scatter" for _, kind in found)
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_gradients_may_be_reduced_in_four_bytes(zero: int) -> None:
+    """Memory is as before: they are kept in 2."""
+    kind = "reduce_scatter" if zero else "all_reduce"
+    sizes, held = [], []
+    for wide in (False, True):
+        made = transformer("llama-3-8b", dp=16, zero=zero, framework_set={"fp32_grad_reduce": wide})
+        sizes.append(volumes(made)["dp", kind][1])
+        assert made.summary is not None
+        held.append(made.summary.classes[0].memory)
+    assert sizes[1] == 2 * sizes[0]
+    assert held[0] == held[1]
+
+
 def test_no_more_broadcasts_than_tensors() -> None:
     """Five matrices a layer, one of gains, embedding, head and last gain; most of 1,024 ranks own
     none."""
@@ -258,6 +287,14 @@ BAD = [
     (
         {"dp": 4, "zero": 1, "whole_tensors": True, "offload": "optimizer"},
         "whole_tensors: on with offload optimizer (allowed: offload none)",
+    ),
+    (
+        {"dp": 4, "zero": 2, "grad_all_reduce": True},
+        "grad_all_reduce: on with ZeRO 2, which cuts gradients too (allowed: zero 1)",
+    ),
+    (
+        {"dp": 4, "zero": 1, "grad_all_reduce": True, "offload": "optimizer"},
+        "grad_all_reduce: on with offload optimizer (allowed: offload none)",
     ),
     (
         {"dp": 4, "zero": 3, "zero_group": 2, "offload": "parameters", "in_switch": True},

@@ -17,6 +17,11 @@ from ..measured.layouts import TOKENS, Layout
 PRESET = "dgx-a100-80gb"
 NETWORK = "dgx-a100-16n"
 """The preset whose network several nodes have."""
+CARD = "25 Gb/s"
+"""Share of a GPU in the one card of 200 Gb/s that a node has. UNVERIFIED: the table does not state
+the network. Read off its groups of 30B and 65B, which contradict a card for each GPU: what is
+missing with those is in proportion to the parameters and the degree of tensor parallelism, as of
+GPUs that share a card (lab/results/2026-11-30-plans.md)."""
 FRAMEWORK = "scaling"
 
 
@@ -49,7 +54,8 @@ def workload(run: Layout) -> Workload:
 
 def machine(run: Layout) -> Platform:
     """The machine of a layout."""
-    return Platform.load(NETWORK, {"topology": f"Switch(8)_Switch({run.gpus // 8})"})
+    settings = {"topology": f"Switch(8)_Switch({run.gpus // 8})", "links[1].bandwidth": CARD}
+    return Platform.load(NETWORK, settings)
 
 
 def _options(run: Layout, framework: str | None) -> dict[str, object]:
