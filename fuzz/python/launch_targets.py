@@ -59,7 +59,36 @@ def _deepspeed(folder: Path, files: Files) -> object:
     return read(folder / next(iter(files)), "deepspeed", model="llama-3-8b", ranks=16).options
 
 
+_TITAN = b"""MODULE=llama3
+torchrun --nproc-per-node 8 -m torchtitan.train --module $MODULE --config llama3_8b \\
+    --parallelism.tensor_parallel_degree 2 --parallelism.pipeline_parallel_degree=2 \\
+    --training.local_batch_size 4 --compile.no-enable --metrics.log_freq 1 \\
+    activation_checkpoint:full
+"""
+_TOML = b"""[model]
+name = "llama3"
+flavor = "8B"
+converters = ["float8"]
+[training]
+local_batch_size = 2
+[parallelism]
+data_parallel_shard_degree = 8
+tensor_parallel_degree = 1
+[activation_checkpoint]
+mode = "selective"
+"""
+
+
+def _titan(folder: Path, files: Files) -> object:
+    from armillary.launch import read
+
+    name = next(iter(files))
+    ranks = 8 if name.endswith(".toml") else None
+    return read(folder / name, "torchtitan", ranks=ranks).options
+
+
 TARGETS = (
+    Target("torchtitan", lambda: [{"run.sh": _TITAN}, {"job.toml": _TOML}], _titan),
     Target("deepspeed_config", lambda: [{"ds.json": _DEEPSPEED}], _deepspeed),
     Target(
         "megatron_args",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .. import documents
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
-from . import deepspeed, deepspeed_export, megatron, megatron_export
+from . import deepspeed, deepspeed_export, megatron, megatron_export, torchtitan, torchtitan_export
 from .launched import Launched
 from .wanted import DECODERS, Wanted, wanted
 
@@ -34,12 +34,18 @@ READERS: Mapping[str, Reader] = {
         megatron.read_megatron,
         "script or flags of Megatron-LM, or MODEL_ARGS of its tests",
     ),
+    "torchtitan": Reader(
+        torchtitan.is_torchtitan,
+        torchtitan.read_torchtitan,
+        "command of torchtitan, or a TOML file of its older releases",
+    ),
     "deepspeed": Reader(
         deepspeed.is_deepspeed, deepspeed.read_deepspeed, "configuration of DeepSpeed (JSON)"
     ),
 }
 EXPORTS: Mapping[str, Callable[[Wanted], str]] = {
     "megatron": megatron_export.megatron_script,
+    "torchtitan": torchtitan_export.torchtitan_command,
     "deepspeed": deepspeed_export.deepspeed_config,
 }
 

@@ -9,7 +9,7 @@ from ..workload.parallelism import Parallelism
 from ..workload.placement import Layout
 from .megatron import FRAMEWORK
 from .megatron_model import model_flags
-from .wanted import OF_DATA, Wanted
+from .wanted import OF_DATA, Wanted, ranks_of_a_node
 
 _NAME = "Megatron-LM"
 _STRATEGIES = ("no_shard", "optim", "optim_grads", "optim_grads_params")
@@ -17,7 +17,6 @@ _SETTABLE = ("overlap_grad_reduce", "overlap_param_gather", "overlap_tp")
 _MODULES = (
     "core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts",
 )  # fmt: skip
-_LARGEST_NODE = 8
 
 Flags = list[tuple[str, str]]
 """Flags and their values; empty for one that stands alone."""
@@ -120,7 +119,7 @@ def _node(wanted: Wanted) -> int:
     """Ranks of a node: at most 8, or the number that `ep_node` needs."""
     par = wanted.par
     if par.ep_node is None or par.ep == 1:
-        return next(n for n in range(_LARGEST_NODE, 0, -1) if par.world % n == 0)
+        return ranks_of_a_node(par.world)
     stride = 1 if par.etp == 1 else par.tp * par.cp
     node = par.ep_node * stride
     if par.world % node:

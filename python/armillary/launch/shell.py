@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import InputError, Problem
+from .given import Said
 from .shell_words import ASSIGNED, Lexer, Piece, Raw, Statement
 
 _SHOWING = ("echo", "printf", "mkdir", "cd", "set", "source", ".", "rm", "cat", "ls", "unset")
@@ -42,6 +43,8 @@ class Script:
     """The commands of a script."""
 
     commands: list[list[Word]]
+    values: dict[str, Said]
+    """Variables at the end of the script, those that have one value."""
     notes: list[str] = field(default_factory=list)
     """Assumptions about its arguments, and defaults that decide conditions."""
 
@@ -87,6 +90,15 @@ class _Reader:
                 continue
             if each.words:
                 self._statement(each)
+
+    def known(self) -> dict[str, Said]:
+        """Variables that have one value."""
+        words = {
+            name: self._word(each[0], 0) for name, each in self.values.items() if len(each) == 1
+        }
+        return {
+            name: Said(word.text, name, word.unknown, word.assumed) for name, word in words.items()
+        }
 
     def _is_structure(self, head: str, each: Statement) -> bool:
         """Whether a statement only opens or closes a loop or a condition; removes such a word from
@@ -283,4 +295,4 @@ def read_script(text: str, file: str) -> Script:
         raise InputError([Problem(file, "", f"has the character {marked!a}", "a launch script")])
     reader = _Reader(file)
     reader.read(Lexer(text, file).statements())
-    return Script(reader.commands, list(reader.notes))
+    return Script(reader.commands, reader.known(), list(reader.notes))

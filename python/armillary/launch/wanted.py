@@ -83,6 +83,11 @@ def _word(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+def ranks_of_a_node(world: int) -> int:
+    """Ranks of a node where nothing says it: the largest divisor of all ranks up to 8."""
+    return next(ranks for ranks in range(8, 0, -1) if world % ranks == 0)
+
+
 def wanted(model: str | os.PathLike[str] | Model, options: Mapping[str, object]) -> Wanted:
     """The layout that the options describe, checked against the model. Raises `InputError`."""
     found = load_model(model)
