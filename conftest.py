@@ -12,11 +12,13 @@ if platform.machine() == "x86_64":
 # Threads of PyTorch that wait for work leave the processor to other tests, as in `armillary train`.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+import functools
 import gc
 import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import copied_workers
@@ -154,19 +156,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-_FIRST = {"train", "trainer", "studies", "score", "design"}
+_FOLDERS = {"capture", "studies", "score", "fit", "measured"}
+"""Tests of these folders share what their package keeps: rows, measurements, captured models."""
+_FIRST = _FOLDERS | {"train", "trainer", "design", "plan"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps tests that share a fixture of their module on one worker of `pytest -n 2`, so that the
-    fixture is made once, and all tests of studies, which share their rows. Folders that take
-    longest come first: a long test at the end would leave the other worker without work."""
+    """Keeps tests that share work on one worker of `pytest -n 2`, so that it is done once: those of
+    some folders, and those of a file that has a fixture for all of its tests or keeps results
+    (`functools.cache`). Folders that take longest come first: a long test at the end would leave
+    the other worker without work."""
     items.sort(key=lambda item: (not _FIRST & set(item.path.parts), item.path))
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
         fixtures = item._fixtureinfo.name2fixturedefs.values()
-        if "studies" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("studies"))
-        elif any(each.scope == "module" for found in fixtures for each in found):
+        if folder := _FOLDERS & set(item.path.parts):
+            item.add_marker(pytest.mark.xdist_group(*folder))
+        elif _keeps(item.module) or any(each.scope == "module" for of in fixtures for each in of):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@functools.cache
+def _keeps(module: ModuleType) -> bool:
+    """Whether a function of the file keeps results."""
+    return any(
+        isinstance(each, functools._lru_cache_wrapper) and each.__module__ == module.__name__
+        for each in vars(module).values()
+    )
