@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sim::{BackendKind, Config, Source, Watch, run};
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(100))]
 
     #[test]
     fn hold_on_every_platform(platform in platform(), steps in steps(), fold in any::<bool>()) {

@@ -14,7 +14,7 @@ fn rows(report: &Report) -> &[Collective] {
 }
 
 proptest! {
-    #![proptest_config(cases(40))]
+    #![proptest_config(cases(25))]
 
     #[test]
     fn terms_sum_to_the_duration(platform in platform(), steps in steps(), backends in backends(), fold in any::<bool>()) {

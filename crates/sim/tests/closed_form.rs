@@ -74,7 +74,7 @@ fn report(
 }
 
 proptest! {
-    #![proptest_config(cases(250))]
+    #![proptest_config(cases(120))]
 
     #[test]
     fn equals_the_event_path(platform in platform(), steps in steps(), delay in 1u64..50, fold in any::<bool>()) {

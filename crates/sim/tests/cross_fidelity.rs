@@ -111,7 +111,7 @@ fn dim() -> impl Strategy<Value = Dim> {
 const MESSAGES: [BackendKind; 3] = [BackendKind::Analytical, BackendKind::Link, BackendKind::Flow];
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(100))]
 
     /// One flow: every backend takes the latencies and the slowest link; with store and forward
     /// one more transmission for each further hop.

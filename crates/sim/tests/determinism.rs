@@ -55,7 +55,7 @@ fn difference(left: &str, right: &str) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(cases(40))]
+    #![proptest_config(cases(25))]
 
     #[test]
     fn folded_runs_give_the_same_bytes(platform in platform(), steps in steps(), backends in backends()) {

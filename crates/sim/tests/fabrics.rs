@@ -187,7 +187,7 @@ fn folding_changes_nothing(fabrics: &[&str]) {
                 |b: &BackendKind| all || !matches!(b, BackendKind::Packet | BackendKind::Flit);
             for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
                 let once = |backend, fold| {
-                    let outcome = start(fabric, routing, collective(kind, 1 << 18), backend, fold);
+                    let outcome = start(fabric, routing, collective(kind, 1 << 16), backend, fold);
                     serde_json::to_string(&outcome.report).expect("a report is JSON")
                 };
                 for backend in BackendKind::ALL.into_iter().filter(runs) {

@@ -21,7 +21,7 @@ fn mean(report: &Report, bins: &[f64]) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(cases(40))]
+    #![proptest_config(cases(25))]
 
     #[test]
     fn parts_sum_to_the_whole(platform in platform(), steps in steps(), backends in backends(), fold in any::<bool>()) {

@@ -191,7 +191,7 @@ impl Case<'_> {
 fn no_backend_is_faster_than_the_network() {
     let mut random = Random(15);
     let mut tight = 0;
-    for number in 0..u64::from(cases(60).cases) {
+    for number in 0..u64::from(cases(30).cases) {
         let (platform, text) = platform(&mut random);
         let npus = platform.fabric.npus();
         let bytes = u64::from(npus) * (1 + random.below(1 << 18));
@@ -202,7 +202,10 @@ fn no_backend_is_faster_than_the_network() {
             tight += case.check(|| collective(kind, bytes, npus));
         }
     }
-    assert!(tight > 30, "only {tight} runs came within a tenth of their bound: it is too loose");
+    assert!(
+        tight > cases(30).cases / 2,
+        "only {tight} runs came within a tenth of their bound: it is too loose"
+    );
 }
 
 /// Two random groups of at least two NPUs each, of one size, that share none.
@@ -239,7 +242,7 @@ fn bound_of_lists(
 fn no_group_is_faster_than_the_network() {
     let mut random = Random(16);
     let mut tight = 0;
-    for number in 0..u64::from(cases(60).cases) {
+    for number in 0..u64::from(cases(30).cases) {
         let (platform, text) = platform(&mut random);
         let npus = platform.fabric.npus();
         if npus < 4 {
@@ -262,5 +265,8 @@ fn no_group_is_faster_than_the_network() {
             tight += case.check(|| built::workload(&programs, &groups));
         }
     }
-    assert!(tight > 15, "only {tight} runs came within a tenth of their bound: it is too loose");
+    assert!(
+        tight > cases(30).cases / 4,
+        "only {tight} runs came within a tenth of their bound: it is too loose"
+    );
 }

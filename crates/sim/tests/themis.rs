@@ -210,7 +210,7 @@ impl Random {
 }
 
 proptest! {
-    #![proptest_config(cases(150))]
+    #![proptest_config(cases(75))]
 
     /// The documented overhead of Themis: none while one chunk at a time is in a dimension; where
     /// several are, what they take together is an estimate, and it may end later by up to twice

@@ -92,7 +92,7 @@ fn no_overlap(timeline: &Timeline) -> bool {
 }
 
 proptest! {
-    #![proptest_config(cases(30))]
+    #![proptest_config(cases(20))]
 
     #[test]
     fn busy_intervals_are_the_reports_sums(platform in platform(), steps in steps(), backends in backends(), fold in any::<bool>()) {
