@@ -87,7 +87,38 @@ def _titan(folder: Path, files: Files) -> object:
     return read(folder / name, "torchtitan", ranks=ranks).options
 
 
+_NEMO = b"""model:
+  tensor_model_parallel_size: 4
+  num_layers: 8
+  hidden_size: 512
+  num_attention_heads: 8
+  num_query_groups: 4
+  vocab_size: 51200
+  num_moe_experts: 8
+  moe_layer_freq: [0, 1, 1, 1, 1, 1, 1, 1]
+  sequence_parallel: true
+  seq_length: 1024
+  recompute_granularity: selective
+  recompute_modules: [core_attn, layernorm]
+train: {micro_batch_size: 1, global_batch_size: 64}
+mixed_precision: bf16_mixed
+"""
+_OVERRIDES = b"""torchrun --nproc-per-node 8 pretrain.py model.tensor_model_parallel_size=4 \\
+    model.seq_length=1024 train.micro_batch_size=1 'model.recompute_modules=[mlp]' \\
+    mixed_precision.bf16=true model.recompute_granularity=selective
+"""
+
+
+def _nemo(folder: Path, files: Files) -> object:
+    from armillary.launch import read
+
+    name = next(iter(files))
+    known = ("llama-3-8b", None) if name.endswith(".sh") else (None, 16)
+    return read(folder / name, "nemo", model=known[0], ranks=known[1]).options
+
+
 TARGETS = (
+    Target("nemo", lambda: [{"job.yaml": _NEMO}, {"run.sh": _OVERRIDES}], _nemo),
     Target("torchtitan", lambda: [{"run.sh": _TITAN}, {"job.toml": _TOML}], _titan),
     Target("deepspeed_config", lambda: [{"ds.json": _DEEPSPEED}], _deepspeed),
     Target(

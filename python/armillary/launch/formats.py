@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from .. import documents
 from ..errors import InputError, Problem
 from ..model.files import Model, load_model
-from . import deepspeed, deepspeed_export, megatron, megatron_export, torchtitan, torchtitan_export
+from . import (
+    deepspeed,
+    deepspeed_export,
+    megatron,
+    megatron_export,
+    nemo,
+    nemo_export,
+    torchtitan,
+    torchtitan_export,
+)
 from .launched import Launched
 from .wanted import DECODERS, Wanted, wanted
 
@@ -39,6 +48,7 @@ READERS: Mapping[str, Reader] = {
         torchtitan.read_torchtitan,
         "command of torchtitan, or a TOML file of its older releases",
     ),
+    "nemo": Reader(nemo.is_nemo, nemo.read_nemo, "YAML or overrides of NeMo's Megatron-Bridge"),
     "deepspeed": Reader(
         deepspeed.is_deepspeed, deepspeed.read_deepspeed, "configuration of DeepSpeed (JSON)"
     ),
@@ -46,6 +56,7 @@ READERS: Mapping[str, Reader] = {
 EXPORTS: Mapping[str, Callable[[Wanted], str]] = {
     "megatron": megatron_export.megatron_script,
     "torchtitan": torchtitan_export.torchtitan_command,
+    "nemo": nemo_export.nemo_config,
     "deepspeed": deepspeed_export.deepspeed_config,
 }
 

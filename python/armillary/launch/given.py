@@ -6,7 +6,7 @@ key that no reader asked for is refused, unless the table of the framework says 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..declared import near, shown
@@ -40,6 +40,8 @@ class Given:
     """Assumptions, in order."""
     problems: list[Problem] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
+    name_of: Callable[[str], str] = str
+    """From a key to its name in the file, where those of `keys` are translated."""
 
     def has(self, key: str) -> bool:
         """Whether the key is there."""
@@ -53,7 +55,8 @@ class Given:
     def fault(self, key: str, message: str, allowed: str) -> None:
         """Keeps a problem of a key."""
         place = self.keys[key].place if key in self.keys else ""
-        where = f"{place}: {key}" if place else key
+        name = self.name_of(key)
+        where = f"{place}: {name}" if place else name
         self.problems.append(Problem(self.file, where, message, allowed))
 
     def value(self, key: str) -> object:
@@ -66,7 +69,7 @@ class Given:
             what = ", ".join(said.unknown)
             self.fault(key, f"has a value that the file does not say: {what}", "a plain value")
             return None
-        self.notes |= dict.fromkeys(f"{key}: {each}" for each in said.assumed)
+        self.notes |= dict.fromkeys(f"{self.name_of(key)}: {each}" for each in said.assumed)
         return said.value
 
     def count(self, key: str, least: int = 1) -> int | None:
@@ -138,6 +141,9 @@ class Given:
         self.fault(key, f"has the value {shown(value)}", "no value, or true")
         return None
 
+    def _names(self, keys: set[str]) -> list[str]:
+        return sorted({self.name_of(key) for key in keys})
+
     def _single(self, key: str) -> object:
         value = self.value(key)
         if isinstance(value, list):
@@ -151,7 +157,7 @@ class Given:
         """Notes keys that take time, or save it, which the simulator does not model."""
         for key, why in keys.items():
             if self.has(key):
-                self.note(f"{key} has no model, and is left out: {why}")
+                self.note(f"{self.name_of(key)} has no model, and is left out: {why}")
 
     def refuse(self, keys: Mapping[str, str], allowed: str) -> None:
         """Refuses keys that change what is trained."""
@@ -172,8 +178,8 @@ class Given:
             elif key in switches and said.value not in (None, True, False, "true", "false"):
                 self.fault(key, f"has the value {shown(said.value)}", "no value")
             elif key not in known:
-                allowed = f"{near(key, sorted(known))}; or take it out if it costs no time"
-                self.fault(key, "unknown key", allowed)
+                like = near(self.name_of(key), self._names(known))
+                self.fault(key, "unknown key", f"{like}; or take it out if it costs no time")
         if self.problems:
             raise InputError(self.problems)
         return left

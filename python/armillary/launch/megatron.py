@@ -46,6 +46,11 @@ def read_megatron(text: str, file: str, base: Model | None, ranks: int | None) -
     """The job that a script, a list of flags or `MODEL_ARGS` starts. Raises `InputError` with every
     problem."""
     given = _of_yaml(text, file) if f"{ARGS}:" in text else _of_script(text, file)
+    return job_of("megatron-args", given, base, ranks)
+
+
+def job_of(format_: str, given: Given, base: Model | None, ranks: int | None) -> Launched:
+    """The job of flags of Megatron-LM. Raises `InputError` with every problem."""
     tp = given.count("--tensor-model-parallel-size") or 1
     model = read_model(given, base, tp)
     options: dict[str, object] = {"framework": FRAMEWORK, "tp": tp}
@@ -62,7 +67,7 @@ def read_megatron(text: str, file: str, base: Model | None, ranks: int | None) -
     given.refuse(tables.flags(tables.REFUSED), "a job without it")
     idle = given.finish(tables.names(tables.IDLE), tables.names(tables.IDLE_SWITCHES))
     assert model is not None
-    return Launched("megatron-args", model, options, tuple(given.notes), tuple(idle))
+    return Launched(format_, model, options, tuple(given.notes), tuple(idle))
 
 
 def _of_yaml(text: str, file: str) -> Given:

@@ -24,20 +24,10 @@ Flags = list[tuple[str, str]]
 
 def megatron_script(wanted: Wanted) -> str:
     """A script that starts the layout. Raises `InputError` for what Megatron-LM can't do."""
-    _require(wanted)
-    wanted.finish()
-    par = wanted.par
+    flags = megatron_flags(wanted, _NAME)
     node = _node(wanted)
     wanted.finish()
-    flags = [
-        *_degrees(wanted),
-        *_batch(par),
-        *_precision(par),
-        *_sharding(par),
-        *_recompute(par),
-        *(_mixture(par) if wanted.shape.experts else []),
-        *model_flags(wanted.model, wanted.shape, par.seq or 0, par.tp),
-    ]
+    par = wanted.par
     lines = [f"    {key} {_quoted(value)}".rstrip() for key, value in flags]
     data = [f"# {name} {getattr(par, name)} describes data: no flag" for name in OF_DATA
             if getattr(par, name) != Parallelism.__dataclass_fields__[name].default]  # fmt: skip
@@ -60,11 +50,27 @@ def megatron_script(wanted: Wanted) -> str:
     )
 
 
+def megatron_flags(wanted: Wanted, framework: str) -> Flags:
+    """The flags of a layout and its model. Raises `InputError`, naming the framework."""
+    _require(wanted, framework)
+    wanted.finish()
+    par = wanted.par
+    return [
+        *_degrees(wanted),
+        *_batch(par),
+        *_precision(par),
+        *_sharding(par),
+        *_recompute(par),
+        *(_mixture(par) if wanted.shape.experts else []),
+        *model_flags(wanted.model, wanted.shape, par.seq or 0, par.tp),
+    ]
+
+
 def _quoted(value: str) -> str:
     return f'"{value}"' if set(value) & set("()|*[],") else value
 
 
-def _require(wanted: Wanted) -> None:
+def _require(wanted: Wanted, framework: str) -> None:
     par = wanted.par
     only: dict[str, tuple[object, ...]] = {
         "schedule": ("1f1b", "interleaved"),
@@ -77,10 +83,10 @@ def _require(wanted: Wanted) -> None:
         "fp8_activations": (False,),
         "fp8_dispatch": (False,),
     }
-    wanted.only(_NAME, only)
-    wanted.behaves(_NAME, FRAMEWORK, _SETTABLE)
+    wanted.only(framework, only)
+    wanted.behaves(framework, FRAMEWORK, _SETTABLE)
     if par.precision == "fp8" and par.fp8_recipe == "rowwise":
-        said = "rowwise, which Megatron-LM has no setting for"
+        said = f"rowwise, which {framework} has no setting for"
         wanted.refuse("fp8_recipe", said, "delayed, tensorwise, blockwise")
     if par.fp8_param_gather and (par.precision != "fp8" or not par.zero):
         wanted.refuse("fp8_param_gather", True, "off, or precision fp8 with zero 1, 2 or 3")
