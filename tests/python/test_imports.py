@@ -179,6 +179,7 @@ ALLOWED: dict[str, set[str]] = {
         "platform",
         "result",
         "run_warnings",
+        "uncertainty",
         "units",
         "workload",
     },

@@ -30,7 +30,7 @@ from ..estimate.floor import Floor
 from ..estimate.step_model import StepModel
 from ..estimate.terms import Job
 from ..estimate.topology import Topology
-from ..uncertainty import Factors, indistinct
+from ..uncertainty import Factors, alike
 from . import search
 from .check import Check, check
 from .search import Searcher
@@ -107,11 +107,7 @@ class Order:
         best: the difference of their times lies within the interval of one of both. Nothing where
         intervals are unknown."""
         tried = [each for each in self.trials if not each.late and each.value > 0]
-        known = [(each.value, each.factors) for each in tried if each.factors is not None]
-        if not known or len(known) < len(tried):
-            return None
-        (best, factors), *others = known
-        return sum(indistinct(value / best, factors, its) for value, its in others)
+        return alike([(each.value, each.factors) for each in tried])
 
 
 def ranked(task: Task, searcher: Searcher, progress: Progress | None = None) -> Order:

@@ -101,6 +101,9 @@ class Plan:
     """Why plans were compared by costs only; `None` where they were simulated."""
     warnings: tuple[str, ...] = ()
     """Result of the simulation of this plan."""
+    alike: int | None = None
+    """How many other simulated plans the uncertainty of predictions does not separate from this
+    one; `None` where it is unknown."""
 
     @property
     def highest(self) -> float:
@@ -168,6 +171,7 @@ class Plan:
             "step_ns": self.step_ns,
             "backend": self.backend,
             "by_costs": self.by_costs,
+            "alike": self.alike,
             "compared": [asdict(each) for each in self.compared],
             "warnings": list(self.warnings),
             "imbalance": self.imbalance,
@@ -386,6 +390,7 @@ def result_of(
         compared=listed,
         by_costs=steps.failed or None,
         warnings=steps.warnings,
+        alike=steps.alike,
     )
 
 

@@ -16,6 +16,7 @@ from ..model.files import Model
 from ..model.sharding_plan import ShardingPlan, Tier
 from ..platform import Platform
 from ..result import Result
+from ..uncertainty import Factors, alike
 from ..workload.dlrm import dlrm, sharding_plan
 from .candidates import Candidate
 
@@ -36,6 +37,9 @@ class Simulated:
     """Warnings of the fastest plan's simulation."""
     failed: str = ""
     """Why no plan could be simulated."""
+    alike: int | None = None
+    """How many other plans the uncertainty of predictions does not separate from the fastest;
+    `None` where it is unknown."""
 
 
 def backend_of(platform: Platform, wanted: str | None) -> str:
@@ -83,6 +87,7 @@ def compared(
     `MOST_EVENTS`."""
     steps: list[float | None] = [None] * len(plans)
     spent, best = 0, None
+    intervals: dict[int, Factors | None] = {}
     for done, at in enumerate(sorted(range(len(plans)), key=lambda at: _turn(plans, at))):
         if spent + spent / max(done, 1) > MOST_EVENTS:
             break
@@ -93,6 +98,8 @@ def compared(
                 return Simulated(tuple(steps), failed=str(error).replace("\n", "; "))
             continue
         steps[at] = found.step_time_ns / step.passes
+        interval = found.interval
+        intervals[at] = None if interval is None else interval.factors
         spent += found.cost["events"]
         if best is None or found.step_time_ns < best.step_time_ns:
             best = found
@@ -100,7 +107,13 @@ def compared(
     known = [
         (step, plans[at].placed.highest, at) for at, step in enumerate(steps) if step is not None
     ]
-    return Simulated(tuple(steps), min(known)[-1], tuple(run_warnings.of(best.report)))
+    fastest = [at for _, _, at in sorted(known)]
+    return Simulated(
+        tuple(steps),
+        fastest[0],
+        tuple(run_warnings.of(best.report)),
+        alike=alike([(steps[at] or 0.0, intervals[at]) for at in fastest]),
+    )
 
 
 def _said(progress: Callable[[float], None], done: int, plans: int, share: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..units import GB, NS_PER_S, counted
-from . import quantity
+from . import quantity, uncertain
 from .page import Section, Table
 
 Data = Mapping[str, Any]
@@ -15,6 +15,8 @@ _EXPLAINED = 5
 """Designs whose workloads are listed one by one."""
 SCHEME_LABELS = 2
 """Columns of the table of schemes that are text."""
+_BY_TIME = ("step_time", "performance_per_cost")
+"""Objectives that the uncertainty of steps is about."""
 _NEAR = 0.02
 """Gap that needs no explanation."""
 
@@ -37,15 +39,15 @@ def verdict(data: Data) -> str:
         said += f", run with {best['parallelisation']}"
     said += f": {step} a step, " + ("simulated" if found else "by the model")
     said += f", for {money(best['cost'])}. " if best["cost"] is not None else ". "
-    return said + safety(data) + _alike(data["order"]["alike"])
+    return said + safety(data) + _uncertainty(data)
 
 
-def _alike(count: int | None) -> str:
-    """How many designs are as good as far as is known, as a sentence."""
-    if not count:
+def _uncertainty(data: Data) -> str:
+    """Whether simulated designs are known to be apart, as a sentence."""
+    order = data["order"]
+    if data["objective"] not in _BY_TIME or order["simulated"] < 2:
         return ""
-    many = counted(count, "other simulated design")
-    return f" The uncertainty of predictions does not separate {many} from it."
+    return uncertain.sentence(order["alike"], "simulated design")
 
 
 def safety(data: Data) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..units import NS_PER_S, counted
+from . import uncertain
 from .chart import Chart
 from .page import Fact, Page, Section, Table
 from .quantity import share, size, time
@@ -68,7 +69,8 @@ def _simulated(data: Data) -> str:
     simple = [each["step_ns"] for each in plans if each["simple"]]
     if simple:
         said += f"; simple plans: {time(min(simple))} to {time(max(simple))}"
-    return f"{said}. A plan that was not simulated may be faster."
+    alike = uncertain.sentence(data["alike"], "simulated plan")
+    return f"{said}. A plan that was not simulated may be faster.{alike}"
 
 
 def _of_all(data: Data) -> str:

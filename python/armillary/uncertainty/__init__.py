@@ -7,7 +7,7 @@ package, and how to write them). Not here: predictions, and what each fit left o
 (`armillary_lab.fit`). Model and source: docs/models/uncertainty.md."""
 
 from .coverage import GOAL, Coverage, counted
-from .interval import LEVEL, Factors, Interval, Intervals, calibrated, coverage, indistinct
+from .interval import LEVEL, Factors, Interval, Intervals, alike, calibrated, coverage, indistinct
 from .residuals import Residual
 from .tables import DIGITS, of, write
 
@@ -20,6 +20,7 @@ __all__ = [
     "Interval",
     "Intervals",
     "Residual",
+    "alike",
     "calibrated",
     "counted",
     "coverage",

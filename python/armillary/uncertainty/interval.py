@@ -75,6 +75,16 @@ def indistinct(ratio: float, one: Factors, other: Factors) -> bool:
     )
 
 
+def alike(predictions: Sequence[tuple[float, Factors | None]]) -> int | None:
+    """How many predictions their uncertainty does not separate from the first one. Nothing where
+    the interval of one is unknown."""
+    known = [(value, factors) for value, factors in predictions if factors is not None]
+    if not known or len(known) < len(predictions):
+        return None
+    (first, interval), *others = known
+    return sum(indistinct(value / first, interval, its) for value, its in others)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Factors on a prediction between which `level` of the measurements should lie."""

@@ -158,6 +158,10 @@ def test_designs_within_the_interval_of_the_best_are_counted() -> None:
     said = f"does not separate {len(within)} other simulated design"
     assert said in report.verdict(result.to_dict())
     assert cheapest().to_dict()["order"]["alike"] is None
+    assert "another simulated design" not in report.verdict(cheapest().to_dict())
+    data = result.to_dict()
+    unknown = data | {"order": data["order"] | {"alike": None}}
+    assert "another simulated design with a similar time may be as good" in report.verdict(unknown)
 
 
 def test_the_platform_written_is_the_winner(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from armillary.model.sharding_plan import SHARD_SCHEMES, ShardingPlan, TablePlan
 from armillary.plan import simulated
 from armillary.plan.choice import Plan
 from armillary.platform import Platform
+from armillary.report import planner
 
 SEEDS = range(usually(4, 20))
 NO_TIMES = """
@@ -169,6 +170,12 @@ def test_the_verdict_keeps_costs_and_steps_apart(armillary: Armillary, tmp_path:
     assert "from the best sum of costs (the planner's cost model)" in said
     assert "Simulated step (analytical): " in said
     assert "optim" not in said
+    # No step of a recommendation model was left out of a fit.
+    assert data["alike"] is None
+    assert "another simulated plan with a similar time may be as good" in said
+    page = planner.verdict(data | {"alike": 3})
+    assert "The uncertainty of predictions does not separate 3 other simulated plans" in page
+    assert "uncertainty" not in planner.verdict(data | {"alike": 0})
     simple = [each["step_ns"] for each in data["compared"] if each["simple"]]
     assert data["step_ns"] <= min(step for step in simple if step is not None)
     lower = armillary("plan", "dlrm-mlperf", "-p", "zionex", "--ranks", "16", "--no-simulate")

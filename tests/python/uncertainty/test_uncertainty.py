@@ -23,7 +23,7 @@ from armillary.uncertainty import (
     tables,
     write,
 )
-from armillary.uncertainty.interval import FURTHER, indistinct, quantile
+from armillary.uncertainty.interval import FURTHER, alike, indistinct, quantile
 
 
 def drawn(
@@ -97,6 +97,10 @@ def test_predictions_are_alike_if_one_is_within_the_interval_of_the_other() -> N
     assert indistinct(0.5, wide, narrow) and not indistinct(0.49, wide, narrow)
     # Measurements lie above these predictions: one in between is not separate either.
     assert indistinct(1.0, above, above) and indistinct(1.1, above, above)
+    assert alike([(1.0, narrow), (1.1, narrow), (1.12, narrow), (2.0, wide)]) == 2
+    assert alike([(1.0, narrow)]) == 0
+    assert alike([(1.0, narrow), (1.1, None)]) is None
+    assert alike([]) is None
     assert indistinct(1 / 1.5, above, above) and not indistinct(1.7, above, above)
 
 
