@@ -16,7 +16,7 @@ from armillary_lab.measured.published import tried
 from armillary_lab.measured.training import failures, trainings
 from armillary_lab.measured.tried import SOURCES, Tried, of_layout, of_row, of_training, ours
 from armillary_lab.predict import left_out, training_steps
-from armillary_lab.predict.plans import Predicted
+from armillary_lab.predict.plans import Predicted, predict
 from armillary_lab.score.choices import choices, spearman, summaries
 from armillary_lab.score.plans import known, main, read
 
@@ -155,6 +155,23 @@ def test_without_its_source_nothing_that_was_fitted_to_it_is_left() -> None:
     assert "npu.launch.per_member" not in found
     assert found["topology"] == fitted["topology"]
     assert found["npu.launch.kernel"] == left_out.LAUNCH["nanotron"] != fitted["npu.launch.kernel"]
+    bridge = next(each for each in trainings() if each.group == "nemo_megatron_bridge")
+    preset, stated = training_steps.stated_machine(bridge)
+    assert left_out.settings(bridge, preset, stated)["npu.compute.kernel_per_expert"] is True
+
+
+def test_memory_of_recipes_counts_as_fitting() -> None:
+    """Our count puts one of two layouts of GPT-OSS on B200 near the limit. It is the faster one,
+    with smaller groups of experts."""
+    rows = known(list(ours()), ["Megatron-Bridge"])
+    job = "gpt-oss-120b, 64 B200, batch 1280 of 4096, bf16"
+    some = {each.layout: each for each in rows if each.job == job}
+    found = [predict(each) for each in some.values()]
+    made_ = [each for each in found if isinstance(each, Predicted)]
+    assert [(each.fits, each.room) for each in made_] == [("yes", True)] * 2
+    (choice,) = choices(made_)
+    assert "ep 8" in choice.chosen
+    assert choice.lost == 0
 
 
 def test_rates_without_a_source_multiply_the_presets() -> None:

@@ -55,11 +55,10 @@ def settings(run: Training, preset: str, stated: Mapping[str, object]) -> dict[s
     """Overrides of the preset for a run whose source is left out; `stated`: those that its source
     states."""
     source = SOURCES[run.group]
-    platform = Platform.load(preset, dict(stated))
-    found = dict(stated) | rates(platform, ratios(source, run.gpu))
-    if run.framework.settings and source in LAUNCH:
-        found["npu.launch.kernel"] = LAUNCH[source]
-    return found
+    known: dict[str, object] = {**run.framework.settings, **stated}
+    if source in LAUNCH:
+        known["npu.launch.kernel"] = LAUNCH[source]
+    return known | rates(Platform.load(preset, known), ratios(source, run.gpu))
 
 
 def rates(platform: Platform, changed: Mapping[str, float]) -> dict[str, object]:
