@@ -158,14 +158,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 _FOLDERS = {"capture", "studies", "score", "fit", "measured"}
 """Tests of these folders share what their package keeps: rows, measurements, captured models."""
-_FIRST = _FOLDERS | {"train", "trainer", "design", "plan"}
+_FIRST = _FOLDERS | {"train", "trainer", "design", "plan", "report"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps tests that share work on one worker of `pytest -n 2`, so that it is done once: those of
-    some folders, and those of a file that has a fixture for all of its tests or keeps results
-    (`functools.cache`). Folders that take longest come first: a long test at the end would leave
-    the other worker without work."""
+    some folders, those that look at pages in a browser, and those of a file that has a fixture for
+    all of its tests or keeps results (`functools.cache`). Folders that take longest come first: a
+    long test at the end would leave the other worker without work."""
     items.sort(key=lambda item: (not _FIRST & set(item.path.parts), item.path))
     for item in items:
         if not isinstance(item, pytest.Function):
@@ -173,6 +173,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = item._fixtureinfo.name2fixturedefs.values()
         if folder := _FOLDERS & set(item.path.parts):
             item.add_marker(pytest.mark.xdist_group(*folder))
+        elif "running" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("browser"))
         elif _keeps(item.module) or any(each.scope == "module" for of in fixtures for each in of):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 

@@ -18,6 +18,8 @@ import armillary as arm
 from armillary.explain import explain
 from armillary.report import reading
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 HUGE = """
 family: transformer
 layers: 250

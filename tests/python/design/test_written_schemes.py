@@ -17,6 +17,8 @@ import armillary as arm
 from armillary.design.curves import NAMES, BandwidthShare, missing
 from armillary.design.result import DesignResult
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 TWO: list[dict[str, Any]] = [
     {"model": "llama-3-8b", "tp": 8, "micro_batch": 2},
     {"model": "llama-2-7b", "tp": 4, "zero": 1, "weight": 3},

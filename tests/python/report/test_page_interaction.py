@@ -1,5 +1,7 @@
 """What a reader does with a page: sort, filter, zoom, read in the dark, without a mouse, on paper,
-without scripts."""
+without scripts.
+
+Tests share visits, so they run on one worker, in the order of the file."""
 
 from __future__ import annotations
 
@@ -16,9 +18,6 @@ from playwright.sync_api import Page as Shown
 from armillary.report.chart import Chart, zoomed
 from armillary.report.page import Fact, Page, Part, Section, Table
 from armillary.report.quantity import time
-
-pytestmark = pytest.mark.xdist_group("page interaction")
-"""Tests share visits, so they run on one worker, in the order of the file."""
 
 ROWS = 40
 END = 100.0

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from conftest import Armillary
 
 import armillary as arm
+
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
 
 
 def study(**parameters: list[Any]) -> dict[str, Any]:

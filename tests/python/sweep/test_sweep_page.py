@@ -21,6 +21,8 @@ from armillary.errors import InputError
 from armillary.sweep import Sweep, axis, charts, load, parallel
 from armillary.sweep.view import Measure, View, spread
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 BANDWIDTHS = [12.5, 25, 50, 100, 200, 400]
 ERROR = "dgx.yml: platform: <b>1024</b> NPUs do not fit"
 

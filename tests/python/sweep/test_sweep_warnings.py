@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import polars
+import pytest
 import yaml
 from conftest import Armillary
 from frames import framed
@@ -13,6 +14,8 @@ from test_sweep_failures import study
 
 import armillary as arm
 from armillary.sweep.point_warnings import Warned, warned
+
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
 
 SEQUENCE, SHARDS = "sp has no effect with tp 1", "ZeRO 1 has no effect with dp x cp 1"
 

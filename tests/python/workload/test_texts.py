@@ -10,6 +10,8 @@ import pytest
 import armillary as arm
 from armillary import api
 
+pytestmark = pytest.mark.usefixtures("workers_in_copies")
+
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples/papers/transformer.txt"
 TEXT = """DATA
