@@ -12,6 +12,7 @@ from ..model.files import Model, load_model
 from . import (
     deepspeed,
     deepspeed_export,
+    maxtext_export,
     megatron,
     megatron_export,
     nemo,
@@ -58,6 +59,7 @@ EXPORTS: Mapping[str, Callable[[Wanted], str]] = {
     "torchtitan": torchtitan_export.torchtitan_command,
     "nemo": nemo_export.nemo_config,
     "deepspeed": deepspeed_export.deepspeed_config,
+    "maxtext": maxtext_export.maxtext_config,
 }
 
 
