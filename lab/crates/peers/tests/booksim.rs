@@ -105,9 +105,18 @@ fn measure(curve: &Value, load: f64, seed: u64) -> Option<Measured> {
     setup(text(curve, "topology"), settings).measure(&load).expect("a network")
 }
 
-/// All curves, or some of them without optimization.
+/// Every third curve, which still have each topology and traffic, or all in `make thorough`; fewer
+/// without optimization.
 fn some(file: &Value) -> impl Iterator<Item = &Value> {
-    cases(file, "curves").iter().step_by(if cfg!(debug_assertions) { 10 } else { 1 })
+    let all = std::env::var_os("PROPTEST_CASES").is_some();
+    let step = if cfg!(debug_assertions) {
+        10
+    } else if all {
+        1
+    } else {
+        3
+    };
+    cases(file, "curves").iter().step_by(step)
 }
 
 /// Up to 0.9 of saturation. Four seeds of BookSim2 differ by 0.2 % to 2.5 % there, more on rings of 8
