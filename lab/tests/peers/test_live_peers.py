@@ -11,8 +11,16 @@ import pytest
 import run_peers
 from conftest import ROOT
 
-PEERS = ["fbgemm", "jax", "ns3", "torchrec", "transformers", "vllm"]
-PINS = {"fbgemm": "fbgemm-gpu-cpu", "ns3": "libns3-dev"}
+PEERS = [
+    "deepspeed", "fbgemm", "jax", "maxtext", "megatron", "nemo", "ns3", "torchrec", "torchtitan",
+    "transformers", "vllm",
+]  # fmt: skip
+PINS = {
+    "fbgemm": "fbgemm-gpu-cpu",
+    "megatron": "megatron-core",
+    "nemo": "megatron-bridge",
+    "ns3": "libns3-dev",
+}
 """Packages that are not called as the peer is."""
 
 
@@ -96,4 +104,4 @@ def test_a_missing_package_of_debian_is_the_reason() -> None:
 def test_an_unknown_peer_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         run_peers.main(["caffe"])
-    assert "unknown: caffe (allowed: fbgemm, jax" in capsys.readouterr().err
+    assert "unknown: caffe (allowed: deepspeed, fbgemm, jax" in capsys.readouterr().err
