@@ -10,7 +10,9 @@ import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,10 +27,6 @@ if TYPE_CHECKING:
 else:
     torch = pytest.importorskip("torch")
 
-from torch.distributed.checkpoint.filesystem import FileSystemReader
-from torch.distributed.checkpoint.metadata import MetadataIndex, TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_saver import save
-
 from armillary_train.checkpoint import importing
 from armillary_train.checkpoint.plain_pickle import RefusedError, plain
 from armillary_train.checkpoint.torch_distributed import METADATA, read_distributed
@@ -39,6 +37,14 @@ pytestmark = pytest.mark.filterwarnings(
 )
 RECORDED = ROOT / "examples/checkpoints"
 FACTS = parse(load_model(str(RECORDED / "dcn.yml")))
+
+
+@cache
+def theirs() -> ModuleType:
+    """What PyTorch writes checkpoints with. It takes a second to load, on one worker."""
+    import torch.distributed.checkpoint as found
+
+    return found
 
 
 @dataclass
@@ -70,7 +76,7 @@ def test_a_folder_runs_no_code(function: Callable[..., Any], protocol: int, tmp_
     folder, mark = copied(tmp_path), tmp_path / "PWNED"
     text = f"import os; os.mkdir({str(mark)!r})" if function is exec else f"mkdir {mark}"
     call = Call(function, (str(mark) if function is os.mkdir else text,))
-    metadata = FileSystemReader(folder).read_metadata()
+    metadata = theirs().FileSystemReader(folder).read_metadata()
     for content in (call, {"a": call}, [call]):
         (folder / METADATA).write_bytes(pickle.dumps(content, protocol))
         refused(folder, tmp_path, "can't be read")
@@ -124,7 +130,7 @@ def test_parts_with_code_run_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../secret", "/dev/zero", "/etc/passwd", "..", "", "a/b", "a\0b"])
 def test_files_are_those_of_the_folder(name: str, tmp_path: Path) -> None:
     folder = copied(tmp_path)
-    metadata = FileSystemReader(folder).read_metadata()
+    metadata = theirs().FileSystemReader(folder).read_metadata()
     for place in metadata.storage_data.values():
         place.relative_path = name
     (folder / METADATA).write_bytes(pickle.dumps(metadata))
@@ -133,9 +139,9 @@ def test_files_are_those_of_the_folder(name: str, tmp_path: Path) -> None:
 
 def test_sizes_that_are_not_there_take_no_memory(tmp_path: Path) -> None:
     folder = copied(tmp_path)
-    metadata = FileSystemReader(folder).read_metadata()
+    metadata = theirs().FileSystemReader(folder).read_metadata()
     for facts in metadata.state_dict_metadata.values():
-        assert isinstance(facts, TensorStorageMetadata)
+        assert isinstance(facts, theirs().TensorStorageMetadata)
         facts.size = torch.Size([2**40, *facts.size[1:]])
         facts.chunks[0].sizes = facts.size
         del facts.chunks[1:]
@@ -147,10 +153,10 @@ def test_sizes_that_are_not_there_take_no_memory(tmp_path: Path) -> None:
 def test_parts_cover_a_tensor_once(change: str, tmp_path: Path) -> None:
     """Or else elements would be whatever was in memory."""
     folder = tmp_path / "theirs"
-    save({"emb_l.0.weight": torch.ones(4, 2)}, checkpoint_id=folder, no_dist=True)
-    metadata = FileSystemReader(folder).read_metadata()
+    theirs().save({"emb_l.0.weight": torch.ones(4, 2)}, checkpoint_id=folder, no_dist=True)
+    metadata = theirs().FileSystemReader(folder).read_metadata()
     facts = metadata.state_dict_metadata["emb_l.0.weight"]
-    assert isinstance(facts, TensorStorageMetadata)
+    assert isinstance(facts, theirs().TensorStorageMetadata)
     sizes = {"twice": [6, 2], "missing": [5, 2], "outside": [4, 2]}[change]
     facts.size = torch.Size(sizes)
     if change == "twice":
@@ -159,7 +165,7 @@ def test_parts_cover_a_tensor_once(change: str, tmp_path: Path) -> None:
         facts.chunks[0].offsets = torch.Size([1, 0])
     index = next(iter(metadata.storage_data))
     for chunk in facts.chunks:
-        key = MetadataIndex(index.fqn, chunk.offsets)
+        key = theirs().metadata.MetadataIndex(index.fqn, chunk.offsets)
         metadata.storage_data[key] = metadata.storage_data[index]
     (folder / METADATA).write_bytes(pickle.dumps(metadata))
     refused(folder, tmp_path, "not the whole once")
@@ -255,7 +261,7 @@ def test_values_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
             assert torch.equal(found, value) if key != "number" else found == value, key
             assert key == "number" or found.dtype == value.dtype
     tensors = {key: value for key, value in state.items() if isinstance(value, torch.Tensor)}
-    save(dict(tensors), checkpoint_id=tmp_path / "folder", no_dist=True)
+    theirs().save(dict(tensors), checkpoint_id=tmp_path / "folder", no_dist=True)
     read = read_distributed(tmp_path / "folder", lambda _: True)
     assert read.keys() == tensors.keys()
     assert all(torch.equal(read[key], value) for key, value in tensors.items())
