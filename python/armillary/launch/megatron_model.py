@@ -255,7 +255,11 @@ def _vocabulary(given: Given, known: int | None, tp: int) -> int | None:
     whole, size = given.count("--padded-vocab-size"), given.count("--vocab-size")
     if whole is not None:
         return whole
-    if size is None and (name := given.text("--tokenizer-type")) in _VOCABULARIES:
+    name = given.text("--tokenizer-type")
+    if name is None and "--merge-file" in given.keys:
+        # pretrain_gpt.py sets this one where the command sets none.
+        name = "GPT2BPETokenizer"
+    if size is None and name in _VOCABULARIES:
         size = _VOCABULARIES[str(name)]
         given.note(f"the vocabulary is that of {name}, {size}")
     if size is None and known is not None:

@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 
 from armillary.errors import InputError
+from armillary.model.decoder import Decoder
 from armillary.model.decoder_reader import decoder
 from armillary.workload import Model, load_model
-from armillary.workload.decoder_plan import DecoderPlan
 from armillary.workload.parallelism import FRAMEWORK_KEYS, Parallelism
 from armillary.workload.parallelism_reader import parallelism
-from armillary.workload.setting import Setting
+from armillary.workload.placement import read_layout, split
 
 _LLAMA = {
     "layers": 16, "hidden": 1024, "heads": 16, "kv_heads": 8, "ffn": 2816, "vocabulary": 32768,
@@ -61,6 +61,16 @@ def resolved(model: Model, options: Mapping[str, object]) -> Parallelism:
     return parallelism(decoder(load_model(model)), "drawn", options)
 
 
+def layers_of_parts(shape: Decoder, par: Parallelism) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Layers and modules of prediction of each part of the pipeline, in model order."""
+    if par.layers_per_stage is not None:
+        found = read_layout(str(par.layers_per_stage), shape.layers, par.parts, par.mtp)
+        return found.layers, found.mtp
+    assert par.partition == "layers"
+    counts = tuple(split(shape.layers, par.parts))
+    return counts, (*(0 for _ in counts[1:]), par.mtp)
+
+
 def meaning(
     model: Model, options: Mapping[str, object], behaviour: tuple[str, ...]
 ) -> dict[str, object]:
@@ -74,7 +84,7 @@ def meaning(
     }
     for name in ("framework", "framework_set", "ranks", "layers_per_stage", "partition"):
         found.pop(name, None)
-    found["layout"] = DecoderPlan(Setting(decoder(model), par)).layout
+    found["layout"] = layers_of_parts(decoder(model), par)
     found["shard_ranks"] = par.shard_ranks
     found["gradient_bytes"] = par.gradient_bytes
     found["modules"] = par.modules

@@ -85,7 +85,7 @@ def understood(model: Model, keys: dict[str, object]) -> dict[str, object]:
 def test_exported_layouts_mean_the_same() -> None:
     written = 0
     used: set[str] = set()
-    for model, options in layouts(drawn, PRESETS, 400):
+    for model, options in layouts(drawn, PRESETS, 330):
         try:
             text = export(model.name, options, "maxtext")
         except InputError as error:

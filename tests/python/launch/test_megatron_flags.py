@@ -77,7 +77,7 @@ def test_exported_layouts_come_back(tmp_path: Path) -> None:
     """A layout is the same after a launch script, and so is its model."""
     path, written = tmp_path / "run.sh", 0
     used: set[str] = set()
-    for model, options in layouts(drawn, MODELS, 330):
+    for model, options in layouts(drawn, MODELS, 250):
         try:
             text = export(model, options, "megatron")
         except InputError as error:
@@ -164,6 +164,14 @@ def test_a_script_means_what_its_words_say(tmp_path: Path) -> None:
     assert "--nnodes: SLURM_NNODES is taken as 8, its default" in found.notes
     assert "arguments of the script ($@) are taken as none" in found.notes
     assert set(found.idle) == {"--lr", "--data-path", "--save", "--no-load-rng"}
+
+
+def test_the_tokenizer_of_gpt_2_has_one_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(PLAIN.replace("--vocab-size 51200", "--merge-file merges.txt"), "utf-8")
+    found = read(path)
+    assert decoder(found.model).vocabulary == 50304
+    assert "the vocabulary is that of GPT2BPETokenizer, 50257" in found.notes
 
 
 def test_a_model_that_is_named_must_be_that_of_the_flags(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def drawn(chance: random.Random, model: Model) -> dict[str, object]:
 def test_exported_layouts_come_back(tmp_path: Path) -> None:
     path, written = tmp_path / "job.yaml", 0
     used: set[str] = set()
-    for model, options in layouts(drawn, MODELS, 300):
+    for model, options in layouts(drawn, MODELS, 240):
         try:
             text = export(model, options, "nemo")
         except InputError as error:

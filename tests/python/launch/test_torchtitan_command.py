@@ -51,7 +51,7 @@ def drawn(chance: random.Random, model: Model) -> dict[str, object]:
 def test_exported_layouts_come_back(tmp_path: Path) -> None:
     path, written = tmp_path / "run.sh", 0
     used: set[str] = set()
-    for model, options in layouts(drawn, (DENSE, MIXTURE, LATENT), 300):
+    for model, options in layouts(drawn, (DENSE, MIXTURE, LATENT), 260):
         try:
             text = export(model, options, "torchtitan")
         except InputError as error:
