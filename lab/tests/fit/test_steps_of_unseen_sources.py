@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from armillary_lab.fit import rates_without_sources
 from armillary_lab.fit import steps_of_unseen_sources as steps
 from armillary_lab.measured.training import Training, trainings
+from armillary_lab.predict.left_out import PARAMETERS
 
 EFFICIENCY = {"gemm": 0.5, "fp8": 0.5, "fp4": 0.5, "attention": 0.3, "streams": 0.6}
 
@@ -44,3 +46,20 @@ def test_what_nothing_constrains_is_like_its_parent() -> None:
     found = steps.fit([made(run, 5, 2, 1.3) for run in runs])
     assert found["fp8"] == pytest.approx(found["gemm"], rel=0.03)
     assert found["fp4"] == pytest.approx(found["fp8"], rel=0.03)
+
+
+def test_rates_without_a_source_are_those_of_the_others() -> None:
+    """nanotron's runs are twice as fast as all others: without it the others' speed is left."""
+    of_source: dict[bool, list[Training]] = {True: [], False: []}
+    for run in trainings():
+        if run.gpu == "H100":
+            of_source[run.group == "nanotron_h100"].append(run)
+    runs = [made(run, 5, 2, 2.0) for run in of_source[True][:6]]
+    runs += [made(run, 5, 2, 1.1) for run in of_source[False][:6]]
+    found = {
+        (source, name): ratio
+        for source, generation, name, ratio in rates_without_sources.rows("H100", runs)
+        if generation == "H100"
+    }
+    assert {name for _, name in found} >= set(PARAMETERS)
+    assert found["nanotron", "gemm"] == pytest.approx(1.1, rel=0.03)
