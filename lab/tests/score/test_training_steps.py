@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from thorough import usually
 
 from armillary import Platform
 from armillary.platform import presets
@@ -19,7 +20,7 @@ from armillary_lab.score import training_steps
 
 
 def predicted(
-    group: str, where: Callable[[Training], bool] = lambda run: True, most: int = 24
+    group: str, where: Callable[[Training], bool] = lambda run: True, most: int = usually(12, 24)
 ) -> list[TimePrediction]:
     """Predictions of about `most` runs of a group, evenly drawn from its list."""
     runs = [run for run in trainings() if run.group == group and where(run)]
