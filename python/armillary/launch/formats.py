@@ -35,24 +35,13 @@ class Reader:
     """Whether a text has its words."""
     read: Callable[[str, str, Model | None, int | None], Launched]
     """From text, name of the file, model and ranks to a job."""
-    about: str
 
 
 READERS: Mapping[str, Reader] = {
-    "megatron-args": Reader(
-        megatron.is_megatron,
-        megatron.read_megatron,
-        "script or flags of Megatron-LM, or MODEL_ARGS of its tests",
-    ),
-    "torchtitan": Reader(
-        torchtitan.is_torchtitan,
-        torchtitan.read_torchtitan,
-        "command of torchtitan, or a TOML file of its older releases",
-    ),
-    "nemo": Reader(nemo.is_nemo, nemo.read_nemo, "YAML or overrides of NeMo's Megatron-Bridge"),
-    "deepspeed": Reader(
-        deepspeed.is_deepspeed, deepspeed.read_deepspeed, "configuration of DeepSpeed (JSON)"
-    ),
+    "megatron-args": Reader(megatron.is_megatron, megatron.read_megatron),
+    "torchtitan": Reader(torchtitan.is_torchtitan, torchtitan.read_torchtitan),
+    "nemo": Reader(nemo.is_nemo, nemo.read_nemo),
+    "deepspeed": Reader(deepspeed.is_deepspeed, deepspeed.read_deepspeed),
 }
 EXPORTS: Mapping[str, Callable[[Wanted], str]] = {
     "megatron": megatron_export.megatron_script,

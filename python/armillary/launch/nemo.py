@@ -220,20 +220,16 @@ def _flag(key: str, said: Said) -> tuple[str, Said]:
     if key.startswith("--"):
         return key, said
     if key in INVERSE:
-        return (INVERSE[key], Said(None, said.place)) if _is_off(value) else ("", said)
+        return (INVERSE[key], Said(None, said.place)) if value is False else ("", said)
     if key == "mixed_precision.grad_reduce_in_fp32":
-        flag = "--grad-reduce-in-bf16" if _is_off(value) else "--accumulate-allreduce-grads-in-fp32"
+        flag = "--grad-reduce-in-bf16" if value is False else "--accumulate-allreduce-grads-in-fp32"
         return flag, Said(None, said.place)
     if section not in SECTIONS:
         return key, said
     flag = FLAGS.get(key, "--" + name.replace("_", "-"))
-    if _is_off(value) and key not in FLAGS:
+    if value is False and key not in FLAGS:
         return "", said
     return flag, Said(_spelled(flag, value), said.place, said.unknown, said.assumed)
-
-
-def _is_off(value: object) -> bool:
-    return value is False or value == "false"
 
 
 def _spelled(flag: str, value: object) -> object:
@@ -255,7 +251,7 @@ def _together(found: Mapping[str, Said], keys: dict[str, Said]) -> None:
         keys["--group-query-attention"] = Said(None, groups.place)
     size, padded = found.get("model.vocab_size"), found.get("model.should_pad_vocab")
     keys.pop("--should-pad-vocab", None)
-    if size is not None and (padded is None or padded.value not in (True, "true")):
+    if size is not None and (padded is None or padded.value is not True):
         keys["--padded-vocab-size"] = keys["--vocab-size"]
     seq = keys.get("--seq-length")
     if seq is not None and "--num-layers" in keys:

@@ -64,32 +64,44 @@ class _Reader:
         self.commands: list[list[Word]] = []
         self.depth = 0
         """Open loops."""
+        self.tests: list[tuple[str, list[Raw]]] | None = None
+        """Commands between `if` and `then`, each with what links it to those before."""
+        self.is_else_if = False
         self.branches: list[tuple[int, bool | None, bool]] = []
         """Line of each open `if`; whether its branch runs; whether one of its branches did."""
 
     def read(self, statements: Iterator[Statement]) -> None:
-        before = "\n"
-        condition: tuple[str, list[tuple[str, list[Raw]]]] | None = None
+        link = ""
         for each in statements:
-            head = _plain(each.words[0])
-            if condition is None and head in ("if", "elif"):
-                condition = (head, [])
+            while each.words and self._opens(each, link):
                 each.words = each.words[1:]
-                if not each.words:
-                    continue
-            if condition is not None and _plain(each.words[0]) != "then":
-                condition[1].append((before if condition[1] else "", each.words))
-                before = each.end
-                continue
-            before = each.end
-            if condition is not None:
-                self._enter(condition[0], condition[1], each.line)
-                condition = None
-                each.words = each.words[1:]
-            elif self._is_structure(head, each):
-                continue
-            if each.words:
+                link = ""
+            link = each.end
+
+    def _opens(self, each: Statement, link: str) -> bool:
+        """Whether a statement begins with a word of a condition or a loop, which is done with then.
+        Otherwise all of it is."""
+        head = _plain(each.words[0])
+        if self.tests is not None and head != "then":
+            self.tests.append((link, each.words))
+            return False
+        if self.tests is not None:
+            self._enter(self.tests, each.line)
+            self.tests = None
+        elif head in ("if", "elif"):
+            self.is_else_if, self.tests = head == "elif", []
+        elif head == "else":
+            self._otherwise()
+        elif head == "fi":
+            self.branches = self.branches[:-1]
+        elif head in _OPENING or head in _CLOSING:
+            self.depth = max(0, self.depth + (1 if head in _OPENING else -1))
+            return False
+        elif head not in ("do", "{", "}"):
+            if head != "function":
                 self._statement(each)
+            return False
+        return True
 
     def known(self) -> dict[str, Said]:
         """Variables that have one value."""
@@ -100,22 +112,8 @@ class _Reader:
             name: Said(word.text, name, word.unknown, word.assumed) for name, word in words.items()
         }
 
-    def _is_structure(self, head: str, each: Statement) -> bool:
-        """Whether a statement only opens or closes a loop or a condition; removes such a word from
-        its beginning."""
-        if head == "else":
-            self._otherwise()
-        elif head == "fi":
-            self.branches = self.branches[:-1]
-        elif head in _OPENING or head in _CLOSING:
-            self.depth = max(0, self.depth + (1 if head in _OPENING else -1))
-        elif head not in ("do", "{", "}", "function"):
-            return False
-        each.words = each.words[1:] if head in ("else", "do", "{") else []
-        return not each.words
-
-    def _enter(self, head: str, tests: list[tuple[str, list[Raw]]], line: int) -> None:
-        ran = self.branches.pop()[2] if head == "elif" and self.branches else False
+    def _enter(self, tests: list[tuple[str, list[Raw]]], line: int) -> None:
+        ran = self.branches.pop()[2] if self.is_else_if and self.branches else False
         decided = False if ran else self._decide(tests)
         self.branches.append((line, decided, ran or bool(decided)))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from conftest import Armillary
+
+from armillary.launch import EXPORTS, READERS
 
 LAYOUT = ("--framework", "megatron-lm", "--tp", "2", "--sp", "--dp", "4", "--zero", "1")
 
@@ -41,6 +44,17 @@ def test_options_behind_the_file_win(armillary: Armillary) -> None:
     assert run.stdout.startswith("#!/bin/bash\n")
     assert "--micro-batch-size 2\n" in run.stdout
     assert "--data-parallel-sharding-strategy optim_grads_params\n" in run.stdout
+
+
+def test_the_help_lists_all_formats(armillary: Armillary) -> None:
+    """The help loads no format, so that its lists stand in its text."""
+    text = armillary("workload", "--help").stdout
+    source = re.search(r"--from FORMAT FILE(.*?)--write-model", text, re.S)
+    target = re.search(r"--export FRAMEWORK FILE(.*?)Presets", text, re.S)
+    assert source is not None
+    assert target is not None
+    assert re.findall(r"[a-z-]+", source[1].partition(":")[2]) == ["auto", *READERS]
+    assert re.findall(r"[a-z]+", target[1].partition(":")[2]) == list(EXPORTS)
 
 
 @pytest.mark.parametrize(

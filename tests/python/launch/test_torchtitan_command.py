@@ -99,6 +99,24 @@ def test_configurations_are_those_of_the_release() -> None:
     assert not is_known("parallelism.tensor_parallel_size")
 
 
+@pytest.mark.parametrize(
+    ("layers", "parts", "ends", "counts"),
+    [
+        (32, 8, (1, 1), [4, 5, 4, 4, 4, 4, 4, 3]),
+        (16, 4, (2, 0), [3, 5, 4, 4]),
+        (16, 4, (0, 3), [5, 5, 5, 1]),
+        (16, 4, (0, 0), [4, 4, 4, 4]),
+        (4, 4, (2, 0), None),
+        (3, 8, (1, 1), None),
+    ],
+)
+def test_layers_are_dealt_as_torchtitan_does(
+    layers: int, parts: int, ends: tuple[int, int], counts: list[int] | None
+) -> None:
+    """Worked out by hand from `_generate_llm_fqn_per_model_part`."""
+    assert torchtitan.split(layers, parts, *ends) == counts
+
+
 COMMAND = (
     "NGPU=8 MODULE=llama3 CONFIG=llama3_70b ./run_train.sh --training.steps 10 "
     "--parallelism.pipeline_parallel_degree=1 --training.local_batch_size 2 "
