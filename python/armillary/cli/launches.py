@@ -49,7 +49,7 @@ def read(
         output.log(f"warning: {source[1]}: {note}")
     if found.idle:
         more = f" and {len(found.idle) - _SHOWN} more" if len(found.idle) > _SHOWN else ""
-        output.log(f"change no time: {', '.join(found.idle[:_SHOWN])}{more}")
+        output.log(f"change no time: {', '.join([*found.idle][:_SHOWN])}{more}")
     options = {**found.options, **chosen}
     inner = [each.get("framework_set") for each in (found.options, chosen)]
     options["framework_set"] = {
@@ -74,7 +74,7 @@ def as_dict(found: Launched, options: Mapping[str, object]) -> dict[str, object]
         "model": {"name": found.model.name, "family": found.model.family, **found.model.fields},
         "options": dict(options),
         "warnings": list(found.notes),
-        "idle": list(found.idle),
+        "idle": dict(found.idle),
     }
 
 

@@ -7,7 +7,7 @@ deepspeed/runtime/config.py, constants.py, zero/config.py, precision_config.py."
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ..errors import Problem
 from ..model.decoder_reader import decoder
@@ -58,7 +58,8 @@ IDLE: tuple[str, ...] = (
     "zero_optimization.compute_grad_norm", "zero_optimization.parameter_alignment",
     "zero_optimization.allgather_partitions", "zero_optimization.reduce_scatter",
 )  # fmt: skip
-"""Keys that change no time: logs, checks, scales of the loss, and what the stage implies."""
+_WHY = "logs, checks, scales of the loss, and what the stage implies"
+"""Reason why these change no time."""
 
 _BUCKETS = "a layer's gradients and parameters are one bucket"
 _PREFETCH = "parameters are gathered one layer ahead"
@@ -151,9 +152,9 @@ def read_deepspeed(text: str, file: str, base: Model | None, ranks: int | None) 
     given.note(f"samples have {seq} tokens, those of the model, and attention is flash")
     given.warn(UNMODELED)
     _refuse_sections(given)
-    idle = given.finish([*IDLE, *_idle_keys(given)])
+    idle = given.finish(dict.fromkeys(IDLE, _WHY) | _idle_keys(given))
     assert base is not None
-    return Launched("deepspeed", base, options, tuple(given.notes), tuple(idle))
+    return Launched("deepspeed", base, options, tuple(given.notes), idle)
 
 
 def _refuse_auto(given: Given) -> None:
@@ -180,8 +181,9 @@ def _refuse_sections(given: Given) -> None:
             given.fault(key, REFUSED[section], "a job without it")
 
 
-def _idle_keys(given: Given) -> Iterator[str]:
-    return (key for key in given.keys if _in(key, IDLE_SECTIONS))
+def _idle_keys(given: Given) -> dict[str, str]:
+    sections = {key: key.partition(".")[0] for key in given.keys}
+    return {key: IDLE_SECTIONS[name] for key, name in sections.items() if name in IDLE_SECTIONS}
 
 
 def _count(given: Given, key: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ..declared import near, shown
 from ..errors import InputError, Problem
@@ -165,9 +166,12 @@ class Given:
             if self.has(key):
                 self.fault(key, why, allowed)
 
-    def finish(self, idle: Sequence[str], switches: Sequence[str] = ()) -> list[str]:
-        """The keys that were left out because they cost nothing. Raises `InputError` with every
-        problem, and with the keys that are unknown. `switches` are idle too, and have no value."""
+    def finish(
+        self, idle: Mapping[str, str], switches: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, str]:
+        """The keys that were left out because they cost nothing, each with the reason. `idle` has
+        those that may be there; `switches` too, without a value. Raises `InputError` with every
+        problem, and with the keys that are unknown."""
         left = [key for key in self.keys if key not in self.asked]
         known = {*idle, *switches, *self.asked}
         for key in left:
@@ -182,4 +186,4 @@ class Given:
                 self.fault(key, "unknown key", f"{like}; or take it out if it costs no time")
         if self.problems:
             raise InputError(self.problems)
-        return left
+        return {key: idle.get(key) or switches[key] for key in left}

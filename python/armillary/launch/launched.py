@@ -19,5 +19,5 @@ class Launched:
     """Options of the model's family: those that the file decides."""
     notes: tuple[str, ...]
     """Assumptions, and keys that were left out although they may take time."""
-    idle: tuple[str, ...]
-    """Keys of the file that change no time."""
+    idle: Mapping[str, str]
+    """Keys of the file that change no time, and why."""

@@ -65,9 +65,9 @@ def job_of(format_: str, given: Given, base: Model | None, ranks: int | None) ->
     _mixture(given, options)
     given.warn(tables.flags(tables.UNMODELED))
     given.refuse(tables.flags(tables.REFUSED), "a job without it")
-    idle = given.finish(tables.names(tables.IDLE), tables.names(tables.IDLE_SWITCHES))
+    idle = given.finish(tables.reasons(tables.IDLE), tables.reasons(tables.IDLE_SWITCHES))
     assert model is not None
-    return Launched(format_, model, options, tuple(given.notes), tuple(idle))
+    return Launched(format_, model, options, tuple(given.notes), idle)
 
 
 def _of_yaml(text: str, file: str) -> Given:

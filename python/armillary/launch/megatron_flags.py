@@ -229,9 +229,9 @@ SCRIPT = (
 at commit 000c4ac2)."""
 
 
-def names(table: Mapping[str, str]) -> list[str]:
-    """The flags of a table by reason, as they are written."""
-    return [f"--{name}" for listed in table.values() for name in listed.split()]
+def reasons(table: Mapping[str, str]) -> dict[str, str]:
+    """The flags of a table by reason as they are written, with their reasons."""
+    return {f"--{name}": why for why, listed in table.items() for name in listed.split()}
 
 
 def flags(table: Mapping[str, str]) -> dict[str, str]:

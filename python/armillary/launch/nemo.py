@@ -78,7 +78,8 @@ IDLE = (
     "dist.lazy_init", "dist.use_gloo_process_groups", "dist.use_megatron_fsdp",
     "dist.external_gpu_device_mapping", "dist.local_rank",
 )  # fmt: skip
-"""Keys that change no time, or repeat what another key says."""
+_WHY = "values of the optimizer, data, logs and checkpoints, or what another key says"
+"""Reason why these and those of the sections above change no time."""
 SECTION_OF: Mapping[str, str] = {
     "--micro-batch-size": "train",
     "--global-batch-size": "train",
@@ -138,8 +139,8 @@ def read_nemo(text: str, file: str, base: Model | None, ranks: int | None) -> La
     given = Given(file, keys, said.notes, said.problems)
     given.name_of = lambda flag: shown.get(flag) or key_of(flag)
     found = job_of("nemo", given, base, ranks)
-    idle = tuple(map(given.name_of, found.idle))
-    idle += tuple(key for key in said.keys if _is_idle(key))
+    idle = {given.name_of(flag): why for flag, why in found.idle.items()}
+    idle |= {key: _WHY for key in said.keys if _is_idle(key)}
     return Launched("nemo", found.model, found.options, found.notes, idle)
 
 

@@ -71,12 +71,16 @@ FLAVORS: Mapping[tuple[str, str], str] = {
 }
 """Models of TOML files by name and flavor."""
 
-IDLE_SECTIONS = (
-    "job", "metrics", "profiling", "profiler", "checkpoint", "lr_scheduler", "comm", "debug",
-    "validation", "validator", "tokenizer", "dataloader", "memory_estimation", "fault_tolerance",
-    "optimizer",
-)  # fmt: skip
-"""Sections that change no time: logs, profiles, checkpoints, data and values of the optimizer."""
+IDLE_SECTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("metrics", "profiling", "profiler", "debug"), "logs, profiles and checks"),
+    **dict.fromkeys(("job", "comm", "fault_tolerance"), "how processes start and are watched"),
+    **dict.fromkeys(("validation", "validator"), "validation happens between steps"),
+    **dict.fromkeys(("tokenizer", "dataloader"), "loading of data hides behind a step"),
+    **dict.fromkeys(("lr_scheduler", "optimizer"), "values of the optimizer"),
+    "checkpoint": "checkpoints happen between steps",
+    "memory_estimation": "is a run of its own",
+}
+"""Sections that change no time, and why."""
 IDLE = (
     "training.dataset", "training.dataset_path", "training.steps", "training.max_norm",
     "training.gc_freq", "training.gc_debug", "training.seed", "training.deterministic",
@@ -88,7 +92,8 @@ IDLE = (
     "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns",
     "activation_checkpoint.force_recompute_mm_shapes_by_fqns",
 )  # fmt: skip
-"""Keys that change no time."""
+_WHY = "data, length of the run, checks, and settings that keep all operations"
+"""Reason why these change no time."""
 UNMODELED: Mapping[str, str] = {
     "training.disable_cuda_graphs": "graphs save launches of kernels",
     "parallelism.enable_fsdp_symm_mem": "FSDP's collectives are NCCL's",
@@ -141,9 +146,11 @@ def read_torchtitan(text: str, file: str, base: Model | None, ranks: int | None)
     given.warn(UNMODELED)
     given.refuse({key: why for key, why in REFUSED.items() if _is_set(given, key)}, "without it")
     given.asked.update(REFUSED)
-    idle = given.finish([*IDLE, *(key for key in given.keys if key.split(".")[0] in IDLE_SECTIONS)])
+    sections = {key: key.partition(".")[0] for key in given.keys}
+    known = {key: IDLE_SECTIONS[name] for key, name in sections.items() if name in IDLE_SECTIONS}
+    idle = given.finish(dict.fromkeys(IDLE, _WHY) | known)
     assert model is not None
-    return Launched("torchtitan", model, options, tuple(given.notes), tuple(idle))
+    return Launched("torchtitan", model, options, tuple(given.notes), idle)
 
 
 def _is_set(given: Given, key: str) -> bool:

@@ -164,6 +164,8 @@ def test_a_script_means_what_its_words_say(tmp_path: Path) -> None:
     assert "--nnodes: SLURM_NNODES is taken as 8, its default" in found.notes
     assert "arguments of the script ($@) are taken as none" in found.notes
     assert set(found.idle) == {"--lr", "--data-path", "--save", "--no-load-rng"}
+    assert found.idle["--lr"] == "values of the optimizer, not its operations"
+    assert found.idle["--no-load-rng"] == "checkpoints, which happen between steps"
 
 
 def test_the_tokenizer_of_gpt_2_has_one_vocabulary(tmp_path: Path) -> None:
