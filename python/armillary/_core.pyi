@@ -498,6 +498,11 @@ class Outcome:
         """Simulated ranks that the timeline shows, simulated ranks, packets of the file; `None`
         without a timeline."""
 
+def ends(
+    workload: Workload, platform: Platform, backend: str | None, ranks: Sequence[int]
+) -> list[list[int]]:
+    """When the nodes of each of `ranks` end, picoseconds. Runs as `simulate` does."""
+
 def simulate(
     workload: Workload,
     platform: Platform,
@@ -598,3 +603,98 @@ def astra_sim(arguments: Sequence[str]) -> tuple[int, str | None, str | None]:
 def astra_sim_1(network: str, system: str) -> tuple[str, list[str]]:
     """The platform file that says what a network file and a system file of ASTRA-sim 1.0 say, and
     what of them has no effect. Raises `InputError`."""
+
+def passes(
+    schedule: str, stage: int, stages: int, micro_batches: int, chunks: int, overlap: bool
+) -> list[tuple[str, int, int, bool]]:
+    """The passes of a stage in order: kind, micro-batch, chunk, whether it runs side by side with
+    the pass after it. Raises `ValueError` for an unknown schedule."""
+
+class LayoutSpace:
+    """Layouts as combinations of parts; all times are ps, all sizes bytes
+    (`crates/layouts`)."""
+
+    def __new__(cls, slowdown: float) -> LayoutSpace:
+        """`slowdown`: part of their speed that kernels lose next to collectives."""
+    def pipeline(
+        self, name: str, stages: int, micro_batches: int, chunks: int, overlap: bool
+    ) -> int:
+        """Adds a pipeline; its index."""
+    def split(
+        self, parts: Sequence[Sequence[int]], heads: Sequence[int], sharing: Sequence[int]
+    ) -> int:
+        """Adds the kinds of units of each part, which kinds are heads, and the stages with a copy
+        of the embedding; the index."""
+    def block(
+        self,
+        units: Sequence[Sequence[int]],
+        whole: int,
+        dropped: int,
+        loss: int,
+        metric_logits: int,
+        weight_bytes: int,
+        optimizer_bytes: int,
+        eager: bool,
+    ) -> int:
+        """Adds kinds of units, 26 numbers each; the index."""
+    def data(
+        self,
+        *,
+        zero: int,
+        overlaps_reduction: bool,
+        overlaps_gathering: bool,
+        reduce: Sequence[tuple[int, int]],
+        pieces: Sequence[tuple[int, int]],
+        gather: Sequence[tuple[int, int]],
+        replicas: Sequence[tuple[int, int]],
+        reduce_all: Sequence[tuple[int, int]],
+        gather_all: Sequence[tuple[int, int]],
+        shared: int,
+        optimizer: float,
+        optimizer_each: float,
+        experts_apart: bool,
+        dense_ranks: int,
+        expert_ranks: int,
+        gradient_bytes: int,
+        stays: int,
+        in_place: bool,
+        copied: bool,
+        dims: Sequence[int],
+    ) -> int:
+        """Adds a choice of data parallelism; its index."""
+    def script(self, ops: Sequence[tuple[str, int, int, int]]) -> int:
+        """Adds operations (kind, time, dimensions, number); the index."""
+    def messages(self, times: Sequence[int]) -> int:
+        """Adds times of messages into each part; the index."""
+    def group(
+        self, pipeline: int, split: int, block: int, messages: int, data: tuple[int, int]
+    ) -> int:
+        """Adds layouts that differ in their choice of data parallelism; the index."""
+    @property
+    def layouts(self) -> int:
+        """Number of layouts."""
+    def evaluate(
+        self, limits: tuple[int, int], every: bool, progress: _Progress | None
+    ) -> tuple[int, int, int]:
+        """Takes the times of all layouts that fit, or of every one. Numbers of layouts that fit,
+        may fit and do not fit."""
+    def search(
+        self, limits: tuple[int, int], near: bool, count: int, progress: _Progress | None
+    ) -> tuple[int, int, int]:
+        """Finds the `count` fastest layouts by estimate, and all whose bounds are below the
+        estimates of these. Numbers as `evaluate` gives them."""
+    @property
+    def kept(self) -> int:
+        """Number of the layouts that were found."""
+    def fastest(self, first: int, count: int) -> list[tuple[int, int, int, int, int, int, str]]:
+        """Layouts that were found, the fastest first: group, choice of data parallelism, bound,
+        estimate, bytes of the fullest rank, its stage, whether it fits."""
+    def refused(
+        self, limits: tuple[int, int], near: bool, below: int, count: int
+    ) -> list[tuple[int, int, int, int, int, int, str]]:
+        """The fastest layouts that do not fit, as far as their estimates are less than `below`."""
+    def least_bytes(self) -> int:
+        """The least memory that the fullest rank of any layout needs."""
+    def held(self, group: int, data: int) -> list[tuple[int, int, int, int, int]]:
+        """Weights, gradients, optimizer state, activations and temporary bytes on a rank of each
+        stage."""

@@ -8,6 +8,7 @@ mod astra_sim;
 mod cones;
 mod errors;
 mod kinds;
+mod layouts;
 mod network;
 mod platform;
 mod program;
@@ -26,6 +27,8 @@ mod _core {
     #[pymodule_export]
     use super::cones::cones;
     #[pymodule_export]
+    use super::layouts::{LayoutSpace, passes};
+    #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]
     use super::platform::{Platform, blocks, fit_limits, fits, platform_keys};
@@ -37,7 +40,7 @@ mod _core {
     use super::signals::{end_after_signals, interruption_is_said};
     #[pymodule_export]
     use super::simulate::{
-        Outcome, backends, check, check_backend, collective, is_backend, outside, simulate,
+        Outcome, backends, check, check_backend, collective, ends, is_backend, outside, simulate,
     };
     #[pymodule_export]
     use super::traffic::Traffic;

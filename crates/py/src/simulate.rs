@@ -123,6 +123,35 @@ pub fn collective(
     run(py, config, progress)
 }
 
+/// When the nodes of some ranks of a workload end, by rank and node, in ps.
+#[pyfunction]
+pub fn ends(
+    py: Python<'_>,
+    workload: &Workload,
+    platform: &Platform,
+    backend: Option<&str>,
+    ranks: Vec<u32>,
+) -> PyResult<Vec<Vec<u64>>> {
+    let config = Config {
+        workload: Source::Built(Box::default()),
+        groups: Vec::new(),
+        platform: platform.0.clone(),
+        backend: chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?,
+        fold: true,
+        watch: Watch::default(),
+    };
+    let workload = workload.0.clone();
+    let ended = minded(py, None, move |desk| {
+        sim::ends(&workload, &config, &mut |progress| desk.goes_on(progress))
+    })?;
+    let (outcome, times) = ended.map_err(|error| errors::run(py, error))?;
+    let of = |rank: u32| {
+        let at = outcome.class_of.as_ref().map_or(rank, |classes| classes[rank as usize]);
+        times.get(at as usize).map_or_else(Vec::new, |times| times.iter().map(|t| t.0).collect())
+    };
+    Ok(ranks.into_iter().map(of).collect())
+}
+
 /// File, place, message and help of a problem.
 type Said = (String, String, String, String);
 

@@ -39,5 +39,5 @@ pub use error::Error;
 pub use exchange::{Channel, Exchange};
 pub use parts::{ClassTimes, Outcome};
 pub use picture::picture_json;
-pub use run::{OnEstimate, check, read, run, run_with, run_with_estimate};
+pub use run::{OnEstimate, check, ends, read, run, run_with, run_with_estimate};
 pub use wiring::wiring_json;

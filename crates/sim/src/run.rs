@@ -12,11 +12,12 @@ use crate::estimate::{Estimate, estimate};
 use crate::parts::{Outcome, Parts};
 use crate::pools::{self, Fill};
 use crate::{names, report, symmetry};
-use executor::observe::{Log, NetworkRecorder, Observer, Timeline};
+use executor::observe::{Ends, Log, NetworkRecorder, Observer, Timeline};
 use executor::{Executor, Finished, Folding, Halt, Progress, Settings, Stall};
 use graph::{Problem, Workload};
 use network::{Backend, Contention};
 use platform::{Platform, custom_files};
+use units::Time;
 
 /// Runs `config`; `progress` is called now and then and stops the run by returning false.
 ///
@@ -64,14 +65,30 @@ fn start(
     if let Some(request) = &config.watch.timeline {
         request.check(workload.ranks.len() as u32)?;
     }
-    simulate(&workload, config, closed_form, on_estimate, progress)
+    simulate(&workload, config, closed_form, None, on_estimate, progress)
         .map_err(|error| error.named(&workload.origin))
+}
+
+/// Runs `config`, whose workload was built, and gives the end of every node, by simulated rank.
+/// The class of each rank in the outcome is the index of the simulated rank that it is like.
+///
+/// # Errors
+/// As [`run`].
+pub fn ends(
+    workload: &Workload,
+    config: &Config,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<(Outcome, Vec<Vec<Time>>), Error> {
+    let mut ends = Ends::default();
+    let outcome = simulate(workload, config, true, Some(&mut ends), &mut |_| Ok(()), progress)?;
+    Ok((outcome, ends.into_times()))
 }
 
 fn simulate(
     workload: &Workload,
     config: &Config,
     closed_form: bool,
+    mut watcher: Option<&mut Ends>,
     on_estimate: OnEstimate<'_>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Outcome, Error> {
@@ -113,6 +130,7 @@ fn simulate(
     let observers = log.iter_mut().map(|log| log as &mut dyn Observer);
     let observers = observers
         .chain(timeline.iter_mut().map(|timeline| timeline as &mut dyn Observer))
+        .chain(watcher.iter_mut().map(|ends| &mut **ends as &mut dyn Observer))
         .collect();
     let private = symmetry::private_links(&parts, &network);
     if let Some(form) = network.closed_form_mut() {

@@ -1,14 +1,18 @@
-"""`armillary plan`: a sharding plan for the embedding tables of a recommendation model."""
+"""`armillary plan`: the best layout of a language model, or a sharding plan for the embedding
+tables of a recommendation model."""
 
 from __future__ import annotations
 
 import json as json_text
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import __version__
+from ..errors import InputError, Problem, flag
+from ..option_fields import types
 from ..platform import Platform
 from . import completion, output
 from .options import Json, PlatformName, ReportName, Settings, settings
@@ -16,14 +20,16 @@ from .verb_options import takes
 
 if TYPE_CHECKING:
     from ..plan.choice import Plan
+    from ..report.page import Page
 
 SCHEMA = "armillary.plan/1"
+LAYOUT_SCHEMA = "armillary.layout-plan/1"
 
 Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="Preset or model file of a DLRM, such as dlrm-neo-a.",
+        help="Preset or model file: a decoder such as llama-3-70b, or a DLRM such as dlrm-neo-a.",
         autocompletion=completion.workloads,
     ),
 ]
@@ -38,7 +44,8 @@ class _Main:
     ranks: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
     """Ranks; the platform's outermost dimension is resized to them. Default: its NPUs."""
     global_batch: Annotated[int | None, typer.Option(metavar="N")] = None
-    """Samples of all ranks. Default: local batch times ranks."""
+    """Samples of all ranks. Default: of a decoder, 4 M tokens, or 1,024 tokens for each rank if
+    that is more; of a DLRM, local batch times ranks."""
     local_batch: Annotated[int | None, typer.Option(metavar="N")] = None
     """Samples of a rank. Default: the model's."""
     capacity: Annotated[str | None, typer.Option(metavar="BYTES")] = None
@@ -51,7 +58,23 @@ class _Main:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tables(_Main):
+class _Layouts(_Main):
+    """Layouts of a decoder."""
+
+    layout: Annotated[list[str] | None, typer.Option(metavar="OPTION=VALUES")] = None
+    """Values that an option of the layout may take, such as tp=4,8, pp=1..16 or zero=1. May be
+    given several times. Default: all that are known to be useful."""
+    seq: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    """Tokens of a sample. Default: the model's."""
+    framework: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    """Training framework whose behaviour all layouts have, such as megatron-lm. Default:
+    Megatron's without the limits of any version."""
+    simulations: Annotated[int, typer.Option(metavar="N", min=1)] = 32
+    """Most layouts that are simulated to prove the best one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tables(_Layouts):
     """Tables and their memory."""
 
     schemes: Annotated[str | None, typer.Option(metavar="NAMES")] = None
@@ -59,7 +82,7 @@ class _Tables(_Main):
     ranks_per_node: Annotated[int | None, typer.Option(metavar="N")] = None
     """Ranks of a node. Default: the platform's innermost dimension."""
     near: Annotated[bool, typer.Option("--near")] = False
-    """Also take plans that may not fit in memory (fits: near)."""
+    """Also take plans that may not fit in memory (fits: near). For decoders, too."""
     cache: Annotated[str | None, typer.Option(metavar="BYTES")] = None
     """Memory of a rank for rows of tables on its host or on disk, such as 20 GB. Tables go there
     if they have no room otherwise."""
@@ -105,31 +128,90 @@ class PlanOptions(_Tables):
         str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
     ] = None
     """Network of these simulations. Default: the platform's, or analytical if that has packets or
-    flits."""
+    flits; for decoders analytical."""
 
 
 @takes(PlanOptions)
 def plan(model: Model, each: PlanOptions) -> None:
-    """Choose how embedding tables are sharded over ranks.
+    """Find the best layout of a decoder, or of a DLRM's embedding tables.
 
-    Takes the plan whose simulated step is the fastest of those compared. Prints how far its costs
-    can be from the lowest ones."""
+    Decoder: searches tensor, pipeline, data, context and expert parallelism, schedules, ZeRO and
+    recomputation for the fastest simulated step that fits the memory, and proves by lower bounds
+    how far the rest can be ahead. DLRM: chooses how embedding tables are sharded over ranks."""
     with output.guard():
-        from ..model.sharding_plan_file import as_file
-        from ..report import planner, words
+        from ..model.files import DECODERS, load_model
 
         files = {"--output": each.out, "--json": each.json, "--report": each.report}
         output.claim(files, each.platform, model)
-        found = _found(model, each)
-        data = {"schema": SCHEMA, "version": __version__, **found.to_dict()}
-        # Files first: a reader of standard output may leave.
-        if each.out is not None:
-            output.write_text(each.out, as_file(found.sharding, each.out), "sharding plan")
-        output.write_json(each.json, json_text.dumps(data, indent=2))
-        if each.report is not None:
-            output.write_page(each.report, planner.page(data).html())
-        if "-" not in files.values():
-            words.show(planner.page(data), output.console())
+        if load_model(model).family in DECODERS:
+            _plan_layout(model, each)
+        else:
+            _plan_tables(model, each)
+
+
+def _plan_tables(model: str, each: PlanOptions) -> None:
+    from ..model.sharding_plan_file import as_file
+    from ..report import planner
+
+    _refuse(each, _Layouts, "is for decoders", types(_Main))
+    found = _found(model, each)
+    data = {"schema": SCHEMA, "version": __version__, **found.to_dict()}
+    # Files first: a reader of standard output may leave.
+    if each.out is not None:
+        output.write_text(each.out, as_file(found.sharding, each.out), "sharding plan")
+    _write(each, data, planner.page(data))
+
+
+def _plan_layout(model: str, each: PlanOptions) -> None:
+    from ..layouts import axes, page
+    from ..layouts.search import search
+
+    _refuse(each, PlanOptions, "is for embedding tables", _SHARED)
+    with output.progress("planning", clock=False) as update:
+        found = search(
+            model,
+            Platform.load(each.platform, settings(each.set_, each.ranks)),
+            global_batch=each.global_batch,
+            seq=each.seq,
+            layout=axes.read(each.layout or (), model),
+            framework=each.framework,
+            near=each.near,
+            simulations=each.simulations,
+            backend=each.backend,
+            progress=None if update is None else lambda share: update(share, 0.0),
+        )
+    data = {"schema": LAYOUT_SCHEMA, "version": __version__, **found.to_dict()}
+    _write(each, data, page.page(data))
+
+
+def _write(each: PlanOptions, data: dict[str, Any], made: Page) -> None:
+    """The result as it was asked for."""
+    from ..report import words
+
+    output.write_json(each.json, json_text.dumps(data, indent=2))
+    if each.report is not None:
+        output.write_page(each.report, made.html())
+    if "-" not in (each.out, each.json, each.report):
+        words.show(made, output.console())
+
+
+_OF_TABLES = ("out", "local_batch", "capacity")
+"""Options of the job that a decoder has not."""
+_SHARED = ({*types(_Layouts)} - {*_OF_TABLES}) | {"near", "backend"}
+"""Options that a decoder may have, too."""
+
+
+def _refuse(each: PlanOptions, declared: type, why: str, without: Container[str]) -> None:
+    """Refuses options that mean nothing for this model."""
+    plain = {field.name: field.default for field in fields(PlanOptions)}
+    wrong = [
+        name
+        for name in types(declared)
+        if name not in without and getattr(each, name) != plain[name]
+    ]
+    if wrong:
+        allowed = "leave it out"
+        raise InputError([Problem("plan", flag(name), why, allowed) for name in wrong])
 
 
 def _found(model: str, each: PlanOptions) -> Plan:

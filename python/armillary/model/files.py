@@ -27,6 +27,8 @@ MODELS = Path(__file__).resolve().parent.parent / "models"
 
 FAMILIES = ("transformer", "moe", "dlrm", "cnn", "layerwise")
 """Families that a model file may name."""
+DECODERS = ("transformer", "moe")
+"""Families of decoders."""
 _FAMILY = re.compile(r"^family: (\w+)$", re.M)
 
 T = TypeVar("T")

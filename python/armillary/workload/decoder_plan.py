@@ -49,7 +49,7 @@ class DecoderPlan(StagePlan):
 
     def __init__(self, at: Setting) -> None:
         self.kinds: dict[tuple[bool, Decoder], tuple[Scripts, Script]] = {}
-        super().__init__(at, _laid_out(at))
+        super().__init__(at, laid_out(at))
 
     def _stage(self, stage: int) -> list[Chunk]:
         chunks: list[Chunk] = []
@@ -61,11 +61,11 @@ class DecoderPlan(StagePlan):
                 self.layout.first[part],
                 self.layout.mtp[part],
             )
-            units = [self._layer(f"layer{first + i}", first + i) for i in range(count)]
-            units += [self._module(f"mtp{modules + i}") for i in range(mtp)]
+            units = [self.layer(f"layer{first + i}", first + i) for i in range(count)]
+            units += [self.module(f"mtp{modules + i}") for i in range(mtp)]
             modules += mtp
-            units = [self._embedding(), *units] if part == 0 else units
-            units = [*units, self._head()] if part == self.place.parts - 1 else units
+            units = [self.embedding(), *units] if part == 0 else units
+            units = [*units, self.head()] if part == self.place.parts - 1 else units
             chunks.append(Chunk(tuple(units)))
         return self._with_embedding(stage, chunks)
 
@@ -77,7 +77,7 @@ class DecoderPlan(StagePlan):
         if shared or not any(name.startswith("mtp") for name in names):
             return chunks
         copy = replace(
-            self._embedding(), name="mtp.embedding", scripts=Scripts((), (), (), ()), activations=0
+            self.embedding(), name="mtp.embedding", scripts=Scripts((), (), (), ()), activations=0
         )
         at = next(
             i
@@ -97,7 +97,7 @@ class DecoderPlan(StagePlan):
             self.kinds[key] = scripts, recomputed(at, scripts, mixed)
         return self.kinds[key]
 
-    def _layer(self, name: str, layer: int) -> Unit:
+    def layer(self, name: str, layer: int) -> Unit:
         """Layer `layer` of the model."""
         model, par = self.at.model, self.at.par
         cut = par.tp, par.ep, par.expert_tp
@@ -114,10 +114,10 @@ class DecoderPlan(StagePlan):
         kept = layer_activations(at, layer)
         return Unit(name, *kind, weights, tensors, kept, width, narrow, frozen)
 
-    def _module(self, name: str) -> Unit:
+    def module(self, name: str) -> Unit:
         """A multi-token-prediction module: what projects, and a layer like the model's last."""
         model, par = self.at.model, self.at.par
-        layer = self._layer(name, model.layers - 1)
+        layer = self.layer(name, model.layers - 1)
         cut = par.tp, par.ep, par.expert_tp
         return replace(
             layer,
@@ -127,12 +127,14 @@ class DecoderPlan(StagePlan):
             activations=layer.activations + projection_activations(self.at),
         )
 
-    def _embedding(self) -> Unit:
+    def embedding(self) -> Unit:
+        """The embedding."""
         count, width = embedding_weights(self.at.model, self.at.par.tp), self.at.par.bytes.weight
         kept = embedding_activations(self.at)
         return self._whole("embedding", embedding(self.at), (count,), kept, width)
 
-    def _head(self) -> Unit:
+    def head(self) -> Unit:
+        """The head with the norm before it."""
         model, par = self.at.model, self.at.par
         shared = model.tied and (par.pp == 1 or par.both_ways)
         tensors = (norm_weights(model), *(() if shared else (head_weights(model, par.tp),)))
@@ -176,11 +178,11 @@ class DecoderPlan(StagePlan):
         # 8-bit copies of weights: as they are and transposed.
         narrow = 2 * sum(unit.narrow for unit in all_units)
         extra = gathered(self.at.par, largest) + narrow
-        again = max(self._dropped() - (loss(self.at) if "head" in units else 0), 0)
+        again = max(self.dropped() - (loss(self.at) if "head" in units else 0), 0)
         between = temporary(self.at, trained, units, tensor) + again
         return replace(base, weights=base.weights + extra, activations=kept, temporary=between)
 
-    def _dropped(self) -> int:
+    def dropped(self) -> int:
         """Bytes of what is computed again in the backward pass of one layer: all of it, single
         modules, or the experts with `ops`."""
         model, par = self.at.model, self.at.par
@@ -209,7 +211,8 @@ def _largest_tensor(units: Sequence[Unit]) -> int:
     )
 
 
-def _laid_out(at: Setting) -> Layout:
+def laid_out(at: Setting) -> Layout:
+    """Layers and modules of each part of the pipeline."""
     par, parts = at.par, placement(at).parts
     if par.layers_per_stage is not None:
         return read_layout(str(par.layers_per_stage), at.model.layers, parts, par.mtp)

@@ -20,13 +20,13 @@ def spread(
     name: str,
     par: Parallelism,
     programs: Sequence[Program],
-    summary: Summary,
+    summary: Summary | None,
     warnings: Sequence[str],
 ) -> Workload:
     """The workload of programs by stage, or by stage and context-parallel rank."""
     around = len(rings(par))
     used = {group for program in programs for group in program.groups}
-    every = _GROUPS | (_FOLDED if par.folded > 1 else {})
+    every = _families(par)
     groups = every | {name + BACKWARD: along for name, along in every.items()}
     groups = {name: along for name, along in groups.items() if name in used}
     by = (["cp"] if around > 1 else []) + ([MIRROR, "pp"] if par.both_ways else ["pp"])
@@ -34,6 +34,22 @@ def spread(
         name: [axis for axis in along if axis in dict(_axes(par))] for name, along in groups.items()
     }
     return Workload.mesh(name, _axes(par), groups, by, programs, summary, warnings, alike=around)
+
+
+def _families(par: Parallelism) -> dict[str, list[str]]:
+    """Axes of the ranks of each group."""
+    return _GROUPS | (_FOLDED if par.folded > 1 else {})
+
+
+def steps(par: Parallelism, group: str) -> list[tuple[int, int]]:
+    """Ranks of a group: how many there are along each axis, and the ranks from one to the next."""
+    along = _families(par)[group]
+    found, stride = [], 1
+    for name, size in _axes(par):
+        if name in along:
+            found.append((size, stride))
+        stride *= size
+    return found
 
 
 _GROUPS = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..model.weights import Tensors, Weights
 from . import zero
@@ -65,11 +66,14 @@ class StagePlan(ABC):
     """The units of every stage."""
 
     def __init__(self, at: StageSetting, layout: Layout) -> None:
-        par = at.par
         self.at = at
         self.layout = layout
         self.place = placement(at)
-        self.stages = [self._stage(stage) for stage in range(par.pp)]
+
+    @cached_property
+    def stages(self) -> list[list[Chunk]]:
+        """Chunks of each stage."""
+        return [self._stage(stage) for stage in range(self.at.par.pp)]
 
     @abstractmethod
     def _stage(self, stage: int) -> list[Chunk]:

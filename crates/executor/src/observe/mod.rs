@@ -5,7 +5,7 @@
 //! activity over time. `path.rs` (the critical path) and `layers.rs` (sums by layer) read it when
 //! the run is over. `delays.rs` sums what chunks wait and take by layer, pass and
 //! phase. `chains.rs` finds the terms of each collective's time (`chain.rs`), and `collectives.rs`
-//! sums them. `timeline/` writes events to a file as they happen. Not here: sums
+//! sums them. `ends.rs` keeps the end of each node. `timeline/` writes events to a file as they happen. Not here: sums
 //! that every run keeps (`parts/recorder.rs`).
 
 mod activities;
@@ -15,6 +15,7 @@ mod chains;
 mod collectives;
 mod delays;
 mod detail;
+mod ends;
 mod gantt;
 mod layers;
 mod log;
@@ -26,6 +27,7 @@ mod source;
 mod timeline;
 
 pub use detail::detail;
+pub use ends::Ends;
 pub use log::Log;
 pub use memory::most_held;
 pub use network::{FlowSums, LINK_BYTES, LinkOverTime, NetworkLog, NetworkRecorder};

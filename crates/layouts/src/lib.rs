@@ -1,0 +1,22 @@
+//! Steps and memory of many layouts of one model, composed of times of their parts.
+//!
+//! The parts of a step are timed by the simulator, each alone. Here they are put together: the
+//! passes of a pipeline in their order (`passes.rs`, `pipeline.rs`), the time of a step (`step.rs`,
+//! `estimate.rs`, `traffic.rs`), the peak memory of a rank (`memory.rs`), and both for a whole space of layouts (`space.rs`).
+//! Not here: which layouts there are, and what a layer does (`python/armillary/workload`). All times
+//! are ps, all sizes bytes.
+
+mod estimate;
+mod memory;
+mod passes;
+mod pipeline;
+mod space;
+mod step;
+mod traffic;
+
+pub use estimate::{Op, STARTED};
+pub use memory::{Held, Sizes};
+pub use passes::{Kind, Pass, Schedule, order};
+pub use pipeline::Pipeline;
+pub use space::{Answer, Found, Group, Limits, Space, Tally};
+pub use step::{Block, Data, Split, Step, Unit, Work};

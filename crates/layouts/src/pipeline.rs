@@ -1,0 +1,189 @@
+//! The passes of all stages of a pipeline in an order in which each comes after those that it waits
+//! for, and what a stage holds at most.
+//!
+//! Stage `s` has part `chunk * stages + s` of the model as its chunk. Under `DualPipe` it has part
+//! `s` for micro-batches that go up and part `stages - 1 - s` for those that go down; the lower of
+//! the two is its chunk 0.
+
+use crate::passes::{Kind, Pass, Schedule, order};
+
+/// A pass where it stands in the order of the whole pipeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop {
+    pub stage: u32,
+    pub part: u32,
+    pub kind: Kind,
+    /// Whether a `Weights` pass follows this backward pass.
+    pub inputs_only: bool,
+    pub overlaps: bool,
+    /// Whether it is of the first micro-batch of its chunk.
+    pub first: bool,
+    /// Whether gradients of its chunk are complete after it.
+    pub last: bool,
+    /// Place of its result among those of its kind.
+    pub own: u32,
+    /// Place of the result that it waits for; none where it waits for nothing.
+    pub from: Option<u32>,
+    /// The entry between two parts that its input crosses.
+    pub entry: u32,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    pub(crate) stages: u32,
+    pub(crate) parts: u32,
+    pub(crate) chunks: u32,
+    pub(crate) both_ways: bool,
+    /// Micro-batches that go through a chunk.
+    pub(crate) each_way: u32,
+    /// Results of each kind.
+    pub(crate) results: usize,
+    pub(crate) stops: Vec<Stop>,
+    /// For each stage, the numbers of micro-batches that its chunks hold at moments when no other
+    /// moment has at least that for all chunks.
+    pub(crate) held: Vec<Vec<Vec<u32>>>,
+}
+
+impl Pipeline {
+    /// The pipeline of `stages` stages of `chunks` chunks, through which `micro_batches` go; none
+    /// where its passes wait for each other in a circle.
+    pub fn new(
+        schedule: Schedule,
+        stages: u32,
+        micro_batches: u32,
+        chunks: u32,
+        overlap: bool,
+    ) -> Option<Pipeline> {
+        let both_ways = schedule == Schedule::DualPipe;
+        let chunks = if both_ways { 2 } else { chunks };
+        let parts = if both_ways { stages } else { stages * chunks };
+        let each_way = if both_ways { micro_batches / 2 } else { micro_batches };
+        let orders: Vec<Vec<Pass>> = (0..stages)
+            .map(|stage| order(schedule, stage, stages, micro_batches, chunks, overlap))
+            .collect();
+        let ways = if both_ways { 2 } else { 1 };
+        let mut pipeline = Pipeline {
+            stages,
+            parts,
+            chunks,
+            both_ways,
+            each_way,
+            results: (ways * parts * each_way) as usize,
+            stops: Vec::new(),
+            held: orders.iter().map(|passes| most_held(passes, chunks)).collect(),
+        };
+        pipeline.stops = pipeline.in_order(&orders, each_way)?;
+        Some(pipeline)
+    }
+
+    /// The part of the model that is a chunk of a stage.
+    pub(crate) fn part(&self, stage: u32, chunk: u32) -> u32 {
+        if !self.both_ways {
+            return chunk * self.stages + stage;
+        }
+        let other = self.stages - 1 - stage;
+        if chunk == 0 { stage.min(other) } else { stage.max(other) }
+    }
+
+    /// All passes, each after those that it waits for.
+    fn in_order(&self, orders: &[Vec<Pass>], each_way: u32) -> Option<Vec<Stop>> {
+        let mut done = [vec![false; self.results], vec![false; self.results]];
+        let mut next = vec![0; orders.len()];
+        let total = orders.iter().map(Vec::len).sum();
+        let mut found = Vec::with_capacity(total);
+        let made: Vec<Vec<Stop>> = (0..)
+            .zip(orders)
+            .map(|(stage, passes)| self.stops_of(stage, passes, each_way))
+            .collect();
+        while found.len() < total {
+            let before = found.len();
+            for (stage, stops) in made.iter().enumerate() {
+                while let Some(stop) = stops.get(next[stage]) {
+                    let own = usize::from(stop.kind != Kind::Forward);
+                    if stop.from.is_some_and(|from| !done[own][from as usize]) {
+                        break;
+                    }
+                    if stop.kind != Kind::Weights {
+                        done[own][stop.own as usize] = true;
+                    }
+                    found.push(*stop);
+                    next[stage] += 1;
+                }
+            }
+            if found.len() == before {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    fn stops_of(&self, stage: u32, passes: &[Pass], each_way: u32) -> Vec<Stop> {
+        let later: std::collections::HashSet<(u32, u32)> = passes
+            .iter()
+            .filter(|each| each.kind == Kind::Weights)
+            .map(|each| (each.micro_batch, each.chunk))
+            .collect();
+        let of = |each: &Pass| {
+            let part = self.part(stage, each.chunk);
+            // Under DualPipe, results of the two directions stand apart.
+            let down = self.both_ways && part != stage;
+            let at =
+                |part: u32| (u32::from(down) * self.parts + part) * each_way + each.micro_batch;
+            let inputs_only =
+                each.kind == Kind::Backward && later.contains(&(each.micro_batch, each.chunk));
+            let (from, entry) = match each.kind {
+                Kind::Forward => (part.checked_sub(1).map(at), part),
+                Kind::Backward => ((part + 1 < self.parts).then(|| at(part + 1)), part + 1),
+                Kind::Weights => (None, 0),
+            };
+            Stop {
+                stage,
+                part,
+                kind: each.kind,
+                inputs_only,
+                overlaps: each.overlaps,
+                first: each.micro_batch == 0,
+                last: each.micro_batch + 1 == each_way && !inputs_only,
+                own: at(part),
+                from,
+                entry,
+            }
+        };
+        passes.iter().map(of).collect()
+    }
+}
+
+/// The numbers of micro-batches that chunks hold at moments that no other moment exceeds.
+fn most_held(passes: &[Pass], chunks: u32) -> Vec<Vec<u32>> {
+    let later: std::collections::HashSet<(u32, u32)> = passes
+        .iter()
+        .filter(|each| each.kind == Kind::Weights)
+        .map(|each| (each.micro_batch, each.chunk))
+        .collect();
+    let mut now = vec![0; chunks as usize];
+    let mut most: Vec<Vec<u32>> = Vec::new();
+    for each in passes {
+        let chunk = each.chunk as usize;
+        let frees = match each.kind {
+            Kind::Forward => {
+                now[chunk] += 1;
+                keep(&mut most, &now);
+                false
+            }
+            Kind::Backward => !later.contains(&(each.micro_batch, each.chunk)),
+            Kind::Weights => true,
+        };
+        now[chunk] -= u32::from(frees);
+    }
+    most
+}
+
+fn keep(most: &mut Vec<Vec<u32>>, now: &[u32]) {
+    let covers = |a: &[u32], b: &[u32]| a.iter().zip(b).all(|(a, b)| a >= b);
+    if most.iter().any(|known| covers(known, now)) {
+        return;
+    }
+    most.retain(|known| !covers(now, known));
+    most.push(now.to_vec());
+}

@@ -1,0 +1,319 @@
+//! A space of layouts: parts that many layouts share, and the layouts as combinations of them.
+
+use crate::estimate::{self, Estimate, Op};
+use crate::memory::{self, Held, Stage};
+use crate::pipeline::Pipeline;
+use crate::step::{Block, Data, Scratch, Split, Walk};
+use std::collections::BinaryHeap;
+
+/// Layouts that differ only in what data parallelism does.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Index of the pipeline.
+    pub pipeline: u32,
+    /// Index of the division of units over its parts.
+    pub split: u32,
+    /// Index of the block.
+    pub block: u32,
+    /// Index of the times of messages.
+    pub messages: u32,
+    /// Indices of the choices of data parallelism, the first and one past the last.
+    pub data: (u32, u32),
+}
+
+/// Bytes up to which a rank surely fits, and up to which it may.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Surely.
+    pub surely: u64,
+    /// Perhaps.
+    pub perhaps: u64,
+}
+
+/// Whether a layout fits the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// Surely.
+    Yes,
+    /// Closer than memory is known.
+    Near,
+    /// Not.
+    No,
+}
+
+/// One layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Index of its group.
+    pub group: u32,
+    /// Index of its choice of data parallelism.
+    pub data: u32,
+    /// Lower bound of its simulated step.
+    pub bound: u64,
+    /// Estimate of it.
+    pub estimate: u64,
+    /// Bytes of the fullest rank.
+    pub bytes: u64,
+    /// The stage of that rank.
+    pub stage: u32,
+    /// Whether it fits.
+    pub answer: Answer,
+}
+
+/// Numbers of layouts by answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Layouts that surely fit.
+    pub yes: u64,
+    /// Layouts that may fit.
+    pub near: u64,
+    /// Layouts that do not fit.
+    pub no: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// Pipelines.
+    pub pipelines: Vec<Pipeline>,
+    /// Divisions of units over parts.
+    pub splits: Vec<Split>,
+    /// Blocks.
+    pub blocks: Vec<Block>,
+    /// Choices of data parallelism.
+    pub data: Vec<Data>,
+    /// Times of messages into each part.
+    pub messages: Vec<Vec<u64>>,
+    /// Operations of scripts.
+    pub scripts: Vec<Vec<Op>>,
+    /// Part of their speed that kernels lose next to collectives.
+    pub slowdown: f64,
+    /// Layouts.
+    pub groups: Vec<Group>,
+}
+
+/// Room that layouts use one after another.
+#[derive(Debug, Default)]
+struct Room {
+    scratch: Scratch,
+    estimate: estimate::Room,
+    stages: Vec<Stage>,
+    wanted: Vec<Found>,
+}
+
+impl Space {
+    /// Number of layouts.
+    pub fn layouts(&self) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.data.1 - group.data.0)).sum()
+    }
+
+    /// Memory and times of every layout that fits, or of every layout.
+    pub fn evaluate(
+        &self,
+        limits: Limits,
+        every: bool,
+        goes_on: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> (Vec<Found>, Tally) {
+        let (mut room, mut tally, mut found) = (Room::default(), Tally::default(), Vec::new());
+        for at in 0..self.groups.len() {
+            self.weigh(at, limits, &mut room, &mut tally, |answer| every || answer == Answer::Yes);
+            for each in std::mem::take(&mut room.wanted) {
+                found.push(self.timed(each, u64::MAX, &mut room).unwrap_or(each));
+            }
+            if !goes_on(at, self.groups.len()) {
+                break;
+            }
+        }
+        found.sort_by_key(|each| (each.estimate, each.group, each.data));
+        (found, tally)
+    }
+
+    /// The layouts that fit, the fastest by estimate first, as far as their bounds are at most the
+    /// estimate of the `count`-th.
+    pub fn search(
+        &self,
+        limits: Limits,
+        near: bool,
+        count: usize,
+        goes_on: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> (Vec<Found>, Tally) {
+        let (mut room, mut tally) = (Room::default(), Tally::default());
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for at in 0..self.groups.len() {
+            let fits = |answer| answer == Answer::Yes || near && answer == Answer::Near;
+            self.weigh(at, limits, &mut room, &mut tally, fits);
+            if !room.wanted.is_empty() {
+                let quick = self.walk(&room.wanted[0], &room.stages).quick();
+                groups.push((quick, at as u32, std::mem::take(&mut room.wanted)));
+            }
+        }
+        groups.sort_by_key(|&(quick, at, _)| (quick, at));
+        let mut found: Vec<Found> = Vec::new();
+        let mut best = BinaryHeap::new();
+        let total = groups.len();
+        for (done, (quick, at, wanted)) in groups.into_iter().enumerate() {
+            if quick > most(&best, count) || !goes_on(done, total) {
+                break;
+            }
+            self.stages_of(at as usize, &mut room.stages);
+            for each in wanted {
+                if let Some(timed) = self.timed(each, most(&best, count), &mut room) {
+                    best.push(timed.estimate);
+                    if best.len() > count {
+                        best.pop();
+                    }
+                    found.push(timed);
+                }
+            }
+        }
+        let most = most(&best, count);
+        found.retain(|each| each.bound <= most);
+        found.sort_by_key(|each| (each.estimate, each.group, each.data));
+        (found, tally)
+    }
+
+    /// The layouts that do not fit, as far as their bounds are below `below`: the `count` fastest by
+    /// estimate.
+    pub fn refused(&self, limits: Limits, near: bool, below: u64, count: usize) -> Vec<Found> {
+        let (mut room, mut tally, mut found) = (Room::default(), Tally::default(), Vec::new());
+        for at in 0..self.groups.len() {
+            let fits = |answer| answer == Answer::Yes || near && answer == Answer::Near;
+            self.weigh(at, limits, &mut room, &mut tally, |answer| !fits(answer));
+            let wanted = std::mem::take(&mut room.wanted);
+            let quick = wanted.first().map(|each| self.walk(each, &room.stages).quick());
+            if quick.is_some_and(|quick| quick < below) {
+                found.extend(wanted.into_iter().map(|each| (quick.unwrap_or(0), each)));
+            }
+        }
+        found.sort_by_key(|&(quick, each)| (quick, each.group, each.data));
+        let mut timed: Vec<Found> = Vec::new();
+        for (quick, each) in found {
+            let most = timed.get(count.wrapping_sub(1)).map_or(below, |last| last.estimate);
+            if quick > most || count == 0 {
+                break;
+            }
+            self.stages_of(each.group as usize, &mut room.stages);
+            if let Some(each) = self.timed(each, most, &mut room).filter(|e| e.estimate < below) {
+                timed.push(each);
+                timed.sort_by_key(|each| (each.estimate, each.group, each.data));
+                timed.truncate(count);
+            }
+        }
+        timed
+    }
+
+    /// The least memory that the fullest rank of any layout needs.
+    pub fn least_bytes(&self) -> u64 {
+        let (mut room, mut tally) = (Room::default(), Tally::default());
+        let limits = Limits { surely: 0, perhaps: 0 };
+        let least = (0..self.groups.len()).filter_map(|at| {
+            self.weigh(at, limits, &mut room, &mut tally, |_| true);
+            std::mem::take(&mut room.wanted).iter().map(|each| each.bytes).min()
+        });
+        least.min().unwrap_or(0)
+    }
+
+    fn stages_of(&self, at: usize, stages: &mut Vec<Stage>) {
+        let group = &self.groups[at];
+        memory::stages(
+            &self.pipelines[group.pipeline as usize],
+            &self.splits[group.split as usize],
+            &self.blocks[group.block as usize],
+            stages,
+        );
+    }
+
+    /// Memory of the layouts of a group; `room` gets those that are wanted.
+    fn weigh(
+        &self,
+        at: usize,
+        limits: Limits,
+        room: &mut Room,
+        tally: &mut Tally,
+        wants: impl Fn(Answer) -> bool,
+    ) {
+        let group = &self.groups[at];
+        self.stages_of(at, &mut room.stages);
+        for index in group.data.0..group.data.1 {
+            let (stage, bytes) = fullest(
+                &room.stages,
+                &self.blocks[group.block as usize],
+                &self.data[index as usize],
+            );
+            let answer = limits.answer(bytes);
+            let count = match answer {
+                Answer::Yes => &mut tally.yes,
+                Answer::Near => &mut tally.near,
+                Answer::No => &mut tally.no,
+            };
+            *count += 1;
+            if wants(answer) {
+                let group = at as u32;
+                room.wanted.push(Found {
+                    group,
+                    data: index,
+                    bound: 0,
+                    estimate: 0,
+                    bytes,
+                    stage,
+                    answer,
+                });
+            }
+        }
+    }
+
+    fn walk<'a>(&'a self, each: &Found, totals: &'a [Stage]) -> Walk<'a> {
+        let group = &self.groups[each.group as usize];
+        Walk {
+            pipeline: &self.pipelines[group.pipeline as usize],
+            split: &self.splits[group.split as usize],
+            block: &self.blocks[group.block as usize],
+            data: &self.data[each.data as usize],
+            messages: &self.messages[group.messages as usize],
+            totals,
+        }
+    }
+
+    /// The layout with its times; none where its bound is above `most`.
+    fn timed(&self, each: Found, most: u64, room: &mut Room) -> Option<Found> {
+        let walk = self.walk(&each, &room.stages);
+        let bound = walk.step(&mut room.scratch).time;
+        if bound > most {
+            return None;
+        }
+        let estimate = Estimate { walk: &walk, scripts: &self.scripts, slowdown: self.slowdown };
+        let estimate = estimate.step(&mut room.estimate).max(bound);
+        Some(Found { bound, estimate, ..each })
+    }
+
+    /// Peak bytes on a rank of each stage of a layout.
+    pub fn held(&self, group: usize, data: usize) -> Vec<Held> {
+        let block = &self.blocks[self.groups[group].block as usize];
+        let mut stages = Vec::new();
+        self.stages_of(group, &mut stages);
+        stages.iter().map(|stage| stage.held(block, &self.data[data])).collect()
+    }
+}
+
+impl Limits {
+    fn answer(&self, bytes: u64) -> Answer {
+        if bytes <= self.surely {
+            Answer::Yes
+        } else if bytes <= self.perhaps {
+            Answer::Near
+        } else {
+            Answer::No
+        }
+    }
+}
+
+/// The stage with the fullest rank, and its bytes.
+fn fullest(stages: &[Stage], block: &Block, data: &Data) -> (u32, u64) {
+    let totals = (0..).zip(stages).map(|(stage, each)| (stage, each.held(block, data).total()));
+    totals.max_by_key(|&(stage, bytes)| (bytes, std::cmp::Reverse(stage))).unwrap_or((0, 0))
+}
+
+/// The most that a layout may take to be among the `count` fastest, of which `best` are known.
+fn most(best: &BinaryHeap<u64>, count: usize) -> u64 {
+    best.peek().copied().filter(|_| best.len() >= count).unwrap_or(u64::MAX)
+}

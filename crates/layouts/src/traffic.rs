@@ -1,0 +1,143 @@
+//! Collectives of one stage, which wait for each other in the queues of dimensions.
+//!
+//! A dimension runs one collective at a time, those first that were issued first. A collective over
+//! several dimensions waits in the queue of each and ends with the last one.
+
+use std::collections::VecDeque;
+
+const DIMS: usize = 8;
+const OPEN: u64 = u64::MAX;
+
+/// A collective of data parallelism that is to come.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    ready: u64,
+    time: u64,
+    ticket: usize,
+}
+
+/// Collectives that follow each other.
+#[derive(Clone, Debug, Default)]
+struct Chain {
+    calls: VecDeque<Call>,
+    end: u64,
+    dims: u8,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traffic {
+    dims: [u64; DIMS],
+    chains: [Chain; 3],
+    /// End of each call by its ticket.
+    ends: Vec<u64>,
+    /// When the last collective of data parallelism that was begun ends.
+    until: u64,
+}
+
+impl Traffic {
+    pub fn clear(&mut self, dims: [u8; 3]) {
+        self.dims = [0; DIMS];
+        self.ends.clear();
+        self.until = 0;
+        for (chain, dims) in self.chains.iter_mut().zip(dims) {
+            chain.calls.clear();
+            chain.end = 0;
+            chain.dims = dims;
+        }
+    }
+
+    /// Whether nothing is under way from `now` on.
+    pub fn is_quiet(&self, now: u64) -> bool {
+        self.chains.iter().all(|chain| chain.calls.is_empty() && chain.end <= now)
+            && self.dims.iter().all(|&end| end <= now)
+    }
+
+    /// Adds a collective of data parallelism that may begin at `ready`; its ticket.
+    pub fn add(&mut self, chain: usize, ready: u64, time: u64) -> usize {
+        let ticket = self.ends.len();
+        self.ends.push(OPEN);
+        self.chains[chain].calls.push_back(Call { ready, time, ticket });
+        ticket
+    }
+
+    /// The end of a call.
+    pub fn end(&mut self, ticket: usize) -> u64 {
+        while self.ends[ticket] == OPEN {
+            self.begin_next(OPEN);
+        }
+        self.ends[ticket]
+    }
+
+    /// The end of all calls.
+    pub fn end_of_all(&mut self) -> u64 {
+        while self.begin_next(OPEN) {}
+        self.chains.iter().map(|chain| chain.end).max().unwrap_or(0)
+    }
+
+    /// The end of a collective of a layer that is issued at `now`.
+    pub fn call(&mut self, now: u64, time: u64, dims: u8) -> u64 {
+        while self.begin_next(now) {}
+        self.occupy(now, time, dims)
+    }
+
+    /// The end of a kernel of `time` that begins at `now`, where kernels lose `slowdown` of their
+    /// speed next to collectives of data parallelism.
+    pub fn kernel(&mut self, mut now: u64, time: u64, slowdown: f64) -> u64 {
+        if slowdown == 0.0 {
+            return now + time;
+        }
+        let mut left = time as f64;
+        loop {
+            while self.begin_next(now) {}
+            if self.until > now {
+                let room = (self.until - now) as f64;
+                let done = room * (1.0 - slowdown);
+                if done >= left {
+                    return now + (left / (1.0 - slowdown)) as u64;
+                }
+                left -= done;
+                now = self.until;
+                continue;
+            }
+            let next = self.next_issue().map_or(OPEN, |(issue, _)| issue);
+            if next == OPEN || left <= (next - now) as f64 {
+                return now + left as u64;
+            }
+            left -= (next - now) as f64;
+            now = next;
+        }
+    }
+
+    /// When the next call is issued, and its chain.
+    fn next_issue(&self) -> Option<(u64, usize)> {
+        let issue = |(at, chain): (usize, &Chain)| {
+            chain.calls.front().map(|call| (call.ready.max(chain.end), at))
+        };
+        self.chains.iter().enumerate().filter_map(issue).min()
+    }
+
+    /// Begins the next call if it is issued by `now`.
+    fn begin_next(&mut self, now: u64) -> bool {
+        let Some((issue, at)) = self.next_issue().filter(|&(issue, _)| issue <= now) else {
+            return false;
+        };
+        let call = self.chains[at].calls.pop_front().expect("it was there");
+        let end = self.occupy(issue, call.time, self.chains[at].dims);
+        self.chains[at].end = end;
+        self.ends[call.ticket] = end;
+        self.until = self.until.max(end);
+        true
+    }
+
+    fn occupy(&mut self, issue: u64, time: u64, dims: u8) -> u64 {
+        let mut last = issue + time;
+        for (dim, free) in self.dims.iter_mut().enumerate() {
+            if dims >> dim & 1 == 1 {
+                *free = (*free).max(issue) + time;
+                last = last.max(*free);
+            }
+        }
+        last
+    }
+}

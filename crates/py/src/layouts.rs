@@ -1,0 +1,318 @@
+//! `_core.LayoutSpace`: many layouts of one model.
+
+use crate::signals::minded;
+use executor::Progress;
+use layouts::{
+    Answer, Block, Data, Found, Group, Limits, Op, Pipeline, STARTED, Schedule, Sizes, Space,
+    Split, Tally,
+};
+use layouts::{Unit, Work, order};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// Kind, micro-batch, chunk, whether it runs side by side with the pass after it.
+type Passed = (&'static str, u32, u32, bool);
+
+/// Group, choice of data parallelism, bound, estimate, bytes, fullest stage, answer.
+type Row = (u32, u32, u64, u64, u64, u32, &'static str);
+
+fn schedule(name: &str) -> PyResult<Schedule> {
+    Schedule::named(name).ok_or_else(|| PyValueError::new_err(format!("no schedule {name:?}")))
+}
+
+/// The passes of a stage in order.
+#[pyfunction]
+pub fn passes(
+    name: &str,
+    stage: u32,
+    stages: u32,
+    micro_batches: u32,
+    chunks: u32,
+    overlap: bool,
+) -> PyResult<Vec<Passed>> {
+    let found = order(schedule(name)?, stage, stages, micro_batches, chunks, overlap);
+    let row = |each: layouts::Pass| {
+        let kind = match each.kind {
+            layouts::Kind::Forward => "F",
+            layouts::Kind::Backward => "B",
+            layouts::Kind::Weights => "W",
+        };
+        (kind, each.micro_batch, each.chunk, each.overlaps)
+    };
+    Ok(found.into_iter().map(row).collect())
+}
+
+#[pyclass]
+pub struct LayoutSpace {
+    space: Arc<Space>,
+    /// The layouts that were evaluated, the fastest first.
+    found: Vec<Found>,
+}
+
+type GoesOn<'a> = &'a mut dyn FnMut(usize, usize) -> bool;
+
+impl LayoutSpace {
+    fn keep(
+        &mut self,
+        py: Python<'_>,
+        progress: Option<Py<PyAny>>,
+        work: impl FnOnce(&Space, GoesOn<'_>) -> (Vec<Found>, Tally) + Send + 'static,
+    ) -> PyResult<(u64, u64, u64)> {
+        let space = self.space.clone();
+        let (found, tally) = minded(py, progress, move |desk| {
+            let mut goes_on = |at: usize, of: usize| {
+                let progress = Progress { time_ns: 0.0, done: at as u64, total: of as u64 };
+                !at.is_multiple_of(64) || desk.goes_on(progress)
+            };
+            work(&space, &mut goes_on)
+        })?;
+        self.found = found;
+        Ok((tally.yes, tally.near, tally.no))
+    }
+
+    fn open(&mut self) -> &mut Space {
+        Arc::get_mut(&mut self.space).expect("evaluated by one call at a time")
+    }
+}
+
+fn added<T>(list: &mut Vec<T>, each: T) -> u32 {
+    list.push(each);
+    list.len() as u32 - 1
+}
+
+/// Six works (time and kernels each), sums of the first and of later micro-batches, six sizes, the
+/// indices of six scripts.
+fn unit(row: [u64; 26]) -> Unit {
+    let work = |at: usize| Work { time: row[at], kernels: row[at + 1] };
+    Unit {
+        forward: work(0),
+        narrow: work(2),
+        again: work(4),
+        backward: work(6),
+        inputs: work(8),
+        weights: work(10),
+        first: row[12],
+        more: row[13],
+        scripts: std::array::from_fn(|i| row[20 + i] as u32),
+        sizes: Sizes {
+            dense: row[14],
+            expert: row[15],
+            kept: row[16],
+            placeholders: row[17],
+            tensor: row[18],
+            narrow: row[19],
+        },
+    }
+}
+
+fn row(each: &Found) -> Row {
+    let answer = match each.answer {
+        Answer::Yes => "yes",
+        Answer::Near => "near",
+        Answer::No => "no",
+    };
+    (each.group, each.data, each.bound, each.estimate, each.bytes, each.stage, answer)
+}
+
+#[pymethods]
+impl LayoutSpace {
+    #[new]
+    fn new(slowdown: f64) -> LayoutSpace {
+        let space = Space { slowdown, ..Space::default() };
+        LayoutSpace { space: Arc::new(space), found: Vec::new() }
+    }
+
+    fn pipeline(
+        &mut self,
+        name: &str,
+        stages: u32,
+        micro_batches: u32,
+        chunks: u32,
+        overlap: bool,
+    ) -> PyResult<u32> {
+        let made = Pipeline::new(schedule(name)?, stages, micro_batches, chunks, overlap);
+        let made = made.ok_or_else(|| PyValueError::new_err("passes wait for each other"))?;
+        Ok(added(&mut self.open().pipelines, made))
+    }
+
+    fn split(&mut self, parts: Vec<Vec<u8>>, heads: Vec<u8>, sharing: Vec<u32>) -> u32 {
+        added(&mut self.open().splits, Split { parts, heads, sharing })
+    }
+
+    #[allow(clippy::too_many_arguments)] // one for each field
+    fn block(
+        &mut self,
+        units: Vec<[u64; 26]>,
+        whole: u64,
+        dropped: u64,
+        loss: u64,
+        metric_logits: u64,
+        weight_bytes: u64,
+        optimizer_bytes: u64,
+        eager: bool,
+    ) -> u32 {
+        let block = Block {
+            units: units.into_iter().map(unit).collect(),
+            whole,
+            dropped,
+            loss,
+            metric_logits,
+            weight_bytes,
+            optimizer_bytes,
+            eager,
+        };
+        added(&mut self.open().blocks, block)
+    }
+
+    #[pyo3(signature = (*, zero, overlaps_reduction, overlaps_gathering, reduce, pieces, gather, replicas,
+        reduce_all, gather_all, shared, optimizer, optimizer_each, experts_apart, dense_ranks,
+        expert_ranks, gradient_bytes, stays, in_place, copied, dims))]
+    #[allow(clippy::too_many_arguments)] // one for each field
+    fn data(
+        &mut self,
+        zero: u8,
+        overlaps_reduction: bool,
+        overlaps_gathering: bool,
+        reduce: Vec<[u64; 2]>,
+        pieces: Vec<[u32; 2]>,
+        gather: Vec<[u64; 2]>,
+        replicas: Vec<[u64; 2]>,
+        reduce_all: Vec<[u64; 2]>,
+        gather_all: Vec<[u64; 2]>,
+        shared: u64,
+        optimizer: f64,
+        optimizer_each: f64,
+        experts_apart: bool,
+        dense_ranks: u64,
+        expert_ranks: u64,
+        gradient_bytes: u64,
+        stays: u8,
+        in_place: bool,
+        copied: bool,
+        dims: [u8; 3],
+    ) -> u32 {
+        let data = Data {
+            zero,
+            overlaps_reduction,
+            overlaps_gathering,
+            reduce,
+            pieces,
+            gather,
+            replicas,
+            reduce_all,
+            gather_all,
+            shared,
+            optimizer,
+            optimizer_each,
+            experts_apart,
+            dense_ranks,
+            expert_ranks,
+            gradient_bytes,
+            stays,
+            in_place,
+            copied,
+            dims,
+        };
+        added(&mut self.open().data, data)
+    }
+
+    /// Operations as (kind, time, dimensions, number): kernels, calls, starts, waits.
+    fn script(&mut self, ops: Vec<(char, u64, u8, u8)>) -> PyResult<u32> {
+        let op = |(kind, time, dims, slot): (char, u64, u8, u8)| match kind {
+            'k' => Ok(Op::Kernel(time)),
+            'c' => Ok(Op::Call(time, dims)),
+            's' if usize::from(slot) < STARTED => Ok(Op::Start(time, dims, slot)),
+            'w' if usize::from(slot) < STARTED => Ok(Op::Wait(slot)),
+            _ => Err(PyValueError::new_err(format!("no operation {kind:?} with number {slot}"))),
+        };
+        let ops = ops.into_iter().map(op).collect::<PyResult<Vec<Op>>>()?;
+        Ok(added(&mut self.open().scripts, ops))
+    }
+
+    fn messages(&mut self, times: Vec<u64>) -> u32 {
+        added(&mut self.open().messages, times)
+    }
+
+    fn group(
+        &mut self,
+        pipeline: u32,
+        split: u32,
+        block: u32,
+        messages: u32,
+        data: (u32, u32),
+    ) -> u32 {
+        added(&mut self.open().groups, Group { pipeline, split, block, messages, data })
+    }
+
+    #[getter]
+    fn layouts(&self) -> u64 {
+        self.space.layouts()
+    }
+
+    /// Takes memory and times of all layouts that fit, or of every one. The numbers of layouts that
+    /// fit, may fit and do not fit.
+    fn evaluate(
+        &mut self,
+        py: Python<'_>,
+        limits: (u64, u64),
+        every: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(u64, u64, u64)> {
+        let limits = Limits { surely: limits.0, perhaps: limits.1 };
+        self.keep(py, progress, move |space, goes_on| space.evaluate(limits, every, goes_on))
+    }
+
+    /// Finds the fastest layouts that fit: as many as `count`, and all whose bounds are below the
+    /// estimates of these.
+    fn search(
+        &mut self,
+        py: Python<'_>,
+        limits: (u64, u64),
+        near: bool,
+        count: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(u64, u64, u64)> {
+        let limits = Limits { surely: limits.0, perhaps: limits.1 };
+        self.keep(py, progress, move |space, goes_on| space.search(limits, near, count, goes_on))
+    }
+
+    /// Layouts that were kept, the fastest first.
+    fn fastest(&self, first: usize, count: usize) -> Vec<Row> {
+        self.found.iter().skip(first).take(count).map(row).collect()
+    }
+
+    /// The fastest layouts that do not fit, as far as they are faster than `below`.
+    fn refused(
+        &self,
+        py: Python<'_>,
+        limits: (u64, u64),
+        near: bool,
+        below: u64,
+        count: usize,
+    ) -> PyResult<Vec<Row>> {
+        let limits = Limits { surely: limits.0, perhaps: limits.1 };
+        let space = self.space.clone();
+        let found = minded(py, None, move |_| space.refused(limits, near, below, count))?;
+        Ok(found.iter().map(row).collect())
+    }
+
+    /// The least memory that the fullest rank of any layout needs.
+    fn least_bytes(&self) -> u64 {
+        self.space.least_bytes()
+    }
+
+    /// Number of the layouts that were kept.
+    #[getter]
+    fn kept(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Weights, gradients, optimizer state, activations and temporary bytes on a rank of each stage.
+    fn held(&self, group: usize, data: usize) -> Vec<[u64; 5]> {
+        let row = |held: layouts::Held| {
+            [held.weights, held.gradients, held.optimizer, held.activations, held.temporary]
+        };
+        self.space.held(group, data).into_iter().map(row).collect()
+    }
+}

@@ -1,0 +1,129 @@
+"""The answer of a search for layouts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A layout that fits, with its simulated step."""
+
+    options: Mapping[str, object]
+    """Options of the model's workload that make it."""
+    step_ns: float
+    """Simulated step."""
+    bound_ns: float
+    """Lower bound of the simulated step."""
+    estimate_ns: float
+    """Estimate of it."""
+    memory_bytes: int
+    """Memory of the fullest rank."""
+    fits: str
+    """`yes`, or `near` where memory is not known closely enough."""
+    tokens_per_s: float | None = None
+    mfu: float | None = None
+    """Model operations over what all NPUs could do."""
+    low_ns: float | None = None
+    """Start of the interval that holds 80 % of measured steps like this one."""
+    high_ns: float | None = None
+    """End of that interval."""
+    separated: bool = True
+    """Whether the uncertainty of predictions separates it from the best layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A layout that would be faster than the best one, and does not fit."""
+
+    options: Mapping[str, object]
+    estimate_ns: float
+    """Estimate of its step."""
+    stage: int
+    """The stage of the fullest rank."""
+    part: str
+    """The largest part of that rank's memory."""
+    part_bytes: int
+    memory_bytes: int
+    """All that the rank needs."""
+    over_bytes: int
+    """Bytes above what may fit."""
+    fits_with: Mapping[str, object] | None = None
+    """The change of one option after which it fits and is the fastest; none where no single change
+    is enough."""
+
+    def reason(self) -> str:
+        """Why it does not fit, and what would help."""
+        from ..report.quantity import size
+
+        said = (
+            f"{size(self.memory_bytes)} on stage {self.stage}, {size(self.over_bytes)} too many; "
+            f"{size(self.part_bytes)} of {self.part}"
+        )
+        if self.fits_with is None:
+            return f"{said}; no single change fits"
+        return f"{said}; {words(self.fits_with)} fits"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPlan:
+    """The best layouts of a model on a platform, and what the search proved."""
+
+    model: str
+    platform: str
+    ranks: int
+    global_batch: int
+    """Samples of a step."""
+    seq: int
+    """Tokens of a sample."""
+    layouts: int
+    """Layouts of the space."""
+    fitting: int
+    """Layouts that surely fit."""
+    near: int
+    """Layouts that may fit."""
+    best: list[Ranked]
+    """Simulated layouts, the fastest first."""
+    gap: float
+    """No layout of the space has a simulated step that is faster by more than this share."""
+    open_layouts: int
+    """Layouts that were not simulated and whose bounds are below the best simulated step."""
+    backend: str
+    axes: Mapping[str, list[object]]
+    """Values that each option could take."""
+    refused: list[Refused] = field(default_factory=list)
+    """The fastest layouts that do not fit."""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def winner(self) -> Ranked:
+        """The fastest layout."""
+        return self.best[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found = dataclasses.asdict(self)
+        for each, refused in zip(found["refused"], self.refused, strict=True):
+            each["reason"] = refused.reason()
+        return found
+
+
+def words(options: Mapping[str, object]) -> str:
+    """Options as a command line has them."""
+    from ..option_fields import spelled
+
+    listed: list[str] = []
+    for name, value in options.items():
+        if name == "framework_set" and isinstance(value, Mapping):
+            for key, each in value.items():
+                listed += ["--framework-set", f"{key}={_plain(each)}"]
+        else:
+            listed += spelled(name, value)
+    return " ".join(listed)
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,180 @@
+"""The layouts of a model on a number of ranks, as groups of parts that many of them share.
+
+A layout is a frame (degrees, schedule, micro-batch), what is recomputed, and ZeRO. Frames and
+recomputation make a group; its layouts differ in ZeRO. Not here: the parts (`parts.py`), which of
+the layouts is the best (`search.py`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from ..model.decoder import Decoder
+from ..workload.checks import combination_faults
+from ..workload.parallelism import FRAMEWORK_KEYS, Parallelism
+from ..workload.placement import even
+from .axes import Values
+from .parts import Parts
+
+_FRAME = (
+    "tp",
+    "cp",
+    "pp",
+    "ep",
+    "etp",
+    "micro_batch",
+    "schedule",
+    "virtual_stages",
+    "overlap_passes",
+    "sp",
+)
+_REPEATED = ("recompute", "recompute_modules")
+PLAIN = Parallelism()
+
+
+@dataclass
+class LayoutSpace:
+    """Every layout of the axes, with its parts."""
+
+    model: Decoder
+    parts: Parts
+    base: Parallelism
+    """Options that all layouts have."""
+    axes: Mapping[str, Values]
+    ranks: int
+    given: frozenset[str] = frozenset()
+    """Axes whose values the user chose."""
+    frames: list[Parallelism] = field(default_factory=list)
+    """Group by group, the layout without its ZeRO stage."""
+    stages: list[tuple[int, ...]] = field(default_factory=list)
+    """ZeRO stages of each group."""
+    first: list[int] = field(default_factory=list)
+    """Index of each group's first choice of data parallelism."""
+
+    def fill(self) -> None:
+        """Finds the layouts and takes the times of their parts."""
+        self._valid: dict[Hashable, bool] = {}
+        self._sets: dict[Hashable, tuple[int, int]] = {}
+        groups = [(par, zeros) for frame in self._frames() for par, zeros in self._groups(frame)]
+        self.parts.measure(par for par, _ in groups)
+        space = self.parts.space
+        for par, zeros in groups:
+            span = self._data(par, zeros)
+            space.group(
+                self.parts.pipeline(par),
+                self.parts.split(par),
+                self.parts.block(par),
+                self.parts.messages(par),
+                span,
+            )
+            self.frames.append(par)
+            self.stages.append(zeros)
+            self.first.append(span[0])
+
+    def layout(self, group: int, data: int) -> Parallelism:
+        """A layout by its group and its choice of data parallelism."""
+        return replace(self.frames[group], zero=self.stages[group][data - self.first[group]])
+
+    def options(self, par: Parallelism) -> dict[str, object]:
+        """The options of the model's workload that make this layout, without those that are as by
+        default and without the framework's."""
+        found = {
+            each.name: getattr(par, each.name)
+            for each in dataclasses.fields(Parallelism)
+            if each.name not in (*FRAMEWORK_KEYS, "framework", "framework_set", "ranks")
+            and getattr(par, each.name) != getattr(PLAIN, each.name)
+        }
+        usual = {
+            "sp": bool(self.model.experts) and par.tp > 1,
+            "seq": self.model.sequence,
+            "schedule": "interleaved",
+            "cp_comm_type": "p2p" if par.attention == "flash" else "all_gather",
+        }
+        return {name: value for name, value in found.items() if value != usual.get(name, self)}
+
+    def _frames(self) -> Iterator[Parallelism]:
+        of = self.axes
+        for tp, cp, pp in product(of["tp"], of["cp"], of["pp"]):
+            dp, rest = divmod(self.ranks, tp * cp * pp)  # type: ignore[operator]
+            if rest:
+                continue
+            rows = product(*(of[name] for name in _FRAME[3:]))
+            for row in rows:
+                if not self._plausible(tp, cp, pp, dp, row):  # type: ignore[arg-type]
+                    continue
+                frame = self._frame(tp, cp, pp, dp, row)
+                if not combination_faults(self.model, frame):
+                    yield frame
+
+    def _plausible(self, tp: int, cp: int, pp: int, dp: int, row: Sequence[object]) -> bool:
+        """Whether a frame may be a layout, by what is quick to see."""
+        ep, etp, micro_batch, schedule, chunks, overlap, sp = row
+        model, batch = self.model, self.base.global_batch or 0
+        one_by_one = schedule in ("1f1b", "interleaved")
+        wrong = (
+            batch % (dp * micro_batch)  # type: ignore[operator]
+            or (pp == 1 and (schedule != "1f1b" or chunks != 1))
+            or (chunks != 1 and not (one_by_one and self._deals_evenly(pp, chunks)))
+            or (tp == 1 and (sp or (etp == 1 and cp == 1)))
+            or (model.experts and tp > 1 and not sp)
+        )
+        hides = "overlap_passes" in self.given or (model.experts and ep != 1)
+        return not wrong and (not overlap or bool(hides))
+
+    def _deals_evenly(self, pp: int, chunks: object) -> bool:
+        """Whether the parts of a pipeline of several chunks are alike; of numbers that the user
+        chose, any will do."""
+        parts = pp * chunks  # type: ignore[operator]
+        return "virtual_stages" in self.given or (
+            parts <= self.model.layers and even(self.model.layers, parts)
+        )
+
+    def _frame(
+        self, tp: object, cp: object, pp: object, dp: int, row: Sequence[object]
+    ) -> Parallelism:
+        named = dict(zip(_FRAME, (tp, cp, pp, *row), strict=True))
+        if named["virtual_stages"] != 1 and named["schedule"] == "1f1b":
+            named["schedule"] = "interleaved"
+        exchange = self.base.cp_comm_type
+        if cp != 1 and exchange is None:
+            exchange = "p2p" if self.base.attention == "flash" else "all_gather"
+        return replace(self.base, dp=dp, cp_comm_type=exchange, **named)  # type: ignore[arg-type]
+
+    def _groups(self, frame: Parallelism) -> Iterator[tuple[Parallelism, tuple[int, ...]]]:
+        """The frame with each recomputation, and the ZeRO stages that go with it."""
+        for recompute, modules in product(*(self.axes[name] for name in _REPEATED)):
+            if modules and recompute in ("full", "ops"):
+                continue
+            par = replace(frame, recompute=recompute, recompute_modules=modules)  # type: ignore[arg-type]
+            zeros = tuple(zero for zero in self._zeros(par) if self._fits_together(par, zero))
+            if zeros:
+                yield par, zeros
+
+    def _zeros(self, par: Parallelism) -> tuple[int, ...]:
+        """ZeRO stages; where nothing is replicated they all do the same."""
+        wanted: tuple[int, ...] = self.axes["zero"]  # type: ignore[assignment]
+        return wanted if par.copies > 1 or "zero" in self.given else (0,)
+
+    def _fits_together(self, par: Parallelism, zero: int) -> bool:
+        """Whether recomputation and ZeRO go with the frame, of which the schedule matters."""
+        key = (
+            zero,
+            par.recompute,
+            par.recompute_modules,
+            par.overlap_passes,
+            par.schedule,
+            par.folded > 1,
+        )
+        if key not in self._valid:
+            self._valid[key] = not combination_faults(self.model, replace(par, zero=zero))
+        return self._valid[key]
+
+    def _data(self, par: Parallelism, zeros: tuple[int, ...]) -> tuple[int, int]:
+        """Choices of data parallelism next to each other: the first, and one past the last."""
+        key = self.parts.data_set_key(par), zeros
+        if key not in self._sets:
+            made = [self.parts.data(replace(par, zero=zero)) for zero in zeros]
+            self._sets[key] = made[0], made[-1] + 1
+        return self._sets[key]

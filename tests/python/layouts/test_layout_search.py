@@ -1,0 +1,123 @@
+"""The search against the simulation of every layout of small spaces, and its refusals."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import armillary as arm
+from armillary.errors import InputError
+from armillary.layouts import axes
+from armillary.layouts.parts import Parts
+from armillary.layouts.search import search
+from armillary.layouts.space import LayoutSpace
+from armillary.layouts.timing import Clock
+from armillary.model.decoder_reader import decoder
+from armillary.model.files import load_model
+from armillary.platform import Platform
+from armillary.platform.platform import fit_limits
+from armillary.workload.parallelism_reader import parallelism
+from armillary.workload.transformer import footprints
+
+PLATFORM = "dgx-h100-16n"
+
+
+def _drawn(seed: int, experts: bool) -> dict[str, tuple[object, ...]]:
+    rng = random.Random(seed)
+    some = {
+        "tp": (1, 2, 4, 8),
+        "pp": (1, 2, 4),
+        "cp": (1, 2),
+        "micro_batch": (1, 2),
+        "zero": (0, 1, 2, 3),
+        "schedule": ("1f1b", "zb-h1"),
+    }
+    found = {name: tuple(sorted(rng.sample(of, 2), key=str)) for name, of in some.items()}
+    one = {
+        "virtual_stages": (1,),
+        "recompute": ("full",),
+        "recompute_modules": (None,),
+        "overlap_passes": (False,),
+    }
+    return {**found, **one, "ep": (rng.choice((2, 4)),) if experts else (1,)}
+
+
+@pytest.mark.parametrize(("model", "seed"), [("llama-3-8b", 1), ("mixtral-8x7b", 3)])
+def test_the_winner_equals_that_of_all_simulations(model: str, seed: int) -> None:
+    """The best layout of a drawn space is the fastest of all its layouts that fit."""
+    given = _drawn(seed, model == "mixtral-8x7b")
+    found = search(model, PLATFORM, 32, global_batch=32, seq=2048, layout=given)
+    loaded = load_model(model)
+    shape, target = decoder(loaded), Platform.load(PLATFORM, npus=32)
+    base = parallelism(shape, model, {"global_batch": 32, "seq": 2048})
+    values = {**axes.defaults(shape, 32, 8, True), **given}
+    space = LayoutSpace(shape, Parts(shape, Clock(target)), base, values, 32, frozenset(given))
+    space.fill()
+    steps = []
+    for group, zeros in enumerate(space.stages):
+        for at in range(len(zeros)):
+            par = space.layout(group, space.first[group] + at)
+            run = arm.simulate(arm.workload.build(model, **space.options(par)), target)
+            if run.fits == "yes":
+                steps.append(run.step_time_ns)
+    assert len(steps) == found.fitting > 1
+    assert found.winner.step_ns == min(steps)
+    assert found.gap <= 0.01
+
+
+def test_recommended_layouts_fit_and_reasons_hold() -> None:
+    """`run` agrees that the best layouts fit, and that what was refused does not, until changed."""
+    found, target = (
+        search("llama-3-70b", PLATFORM, 64, global_batch=64),
+        Platform.load(PLATFORM, npus=64),
+    )
+    assert [each.fits for each in found.best] == ["yes"] * len(found.best)
+    for each in (found.best[0], found.best[-1]):
+        run = arm.simulate(arm.workload.build("llama-3-70b", **each.options), target)
+        assert run.fits == "yes" and run.step_time_ns == each.step_ns
+    assert found.refused
+    assert all(each.estimate_ns < found.winner.step_ns for each in found.refused)
+    capacity = Platform.load(PLATFORM).describe()["npu"]["memory_capacity_bytes"]
+    for refused in found.refused[:3]:
+        memory = footprints("llama-3-70b", **refused.options)
+        most = max(stage.total for stage in memory)
+        assert refused.memory_bytes == most == memory[refused.stage].total
+        assert refused.over_bytes == most - fit_limits(capacity)[0]
+        if refused.fits_with is not None:
+            options = {**refused.options, **refused.fits_with}
+            less = footprints("llama-3-70b", **options)
+            assert max(stage.total for stage in less) <= fit_limits(capacity)[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["tp"], "has no values"),
+        (["tp="], "has no values"),
+        (["tpp=1"], "is unknown"),
+        (["dp=4"], "is decided by the search"),
+        (["lora_rank=4"], "is not searched"),
+        (["bucket_mb=25"], "describes a framework"),
+        (["tp=1", "tp=2"], "is given twice"),
+        (["tp=4..2"], "invalid range: 4..2"),
+        (["tp=1..9999"], "invalid range: 1..9999"),
+        (["zero=7"], "7"),
+        (["schedule=zigzag"], "zigzag"),
+    ],
+)
+def test_wrong_values_are_refused(given: list[str], said: str) -> None:
+    """Each wrong value is an error with a way out."""
+    with pytest.raises(InputError) as error:
+        axes.read(given, "llama-3-8b")
+    assert said in str(error.value)
+
+
+def test_spaces_without_a_layout_are_refused() -> None:
+    """No layout divides the heads, or none fits; the error says which."""
+    with pytest.raises(InputError, match="no layout of these values on 8 ranks"):
+        search("llama-3-8b", PLATFORM, 8, global_batch=8, layout={"tp": (3,)})
+    with pytest.raises(InputError, match="no layout fits: each needs"):
+        search("llama-3-405b", PLATFORM, 8, global_batch=8)
+    with pytest.raises(InputError, match="several values of precision"):
+        search("llama-3-8b", PLATFORM, 8, layout={"precision": ("bf16", "fp8")})
