@@ -20,17 +20,19 @@ from ..estimate import bounds
 from ..model.decoder import Decoder
 from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
-from ..model.flops import step_flops
 from ..platform import Platform
 from ..report.quantity import size
 from ..schema import Report
 from ..step_parts import PARTS
+from ..units import counted
 from ..workload import needed_memory
+from ..workload.decoder_plan import operations
 from ..workload.families import DECODERS
 from ..workload.parallelism import Parallelism
 from ..workload.parallelism_reader import parallelism
-from ..workload.placement import even
+from ..workload.placement import even, layout_of
 from ..workload.schedule import bubble_share
+from ..workload.setting import Setting
 from .changes import Change
 
 MOST = 16
@@ -279,9 +281,24 @@ def _less_recomputed(job: Job) -> Iterator[_Idea]:
     if own:
         what = "no module is recomputed by itself"
         yield _Idea(what, own, _repeated(job, own))
+    if par.recompute_layers is not None:
+        yield from _fewer_layers(job, par.recompute_layers)
+        return
     for kind in _LESS_RECOMPUTED.get(par.recompute, ()):
         what = f"recompute {kind} instead of {par.recompute}"
         options = {"recompute": kind}
+        yield _Idea(what, options, _repeated(job, options))
+
+
+def _fewer_layers(job: Job, now: int) -> Iterator[_Idea]:
+    """No layers of each part, or half of those that are recomputed now."""
+    uniform = job.par.recompute_method == "uniform"
+    most = max(layout_of(job.shape, job.par).layers) if uniform else now
+    for count in sorted({0, most // 2} - {most}):
+        options: dict[str, Any] = {"recompute_layers": count}
+        if uniform:
+            options["recompute_method"] = "block"
+        what = f"{counted(count, 'layer')} of each part recomputed instead of {most}"
         yield _Idea(what, options, _repeated(job, options))
 
 
@@ -295,8 +312,7 @@ def _repeated(job: Job, options: Mapping[str, Any]) -> float:
 
 
 def _operations(job: Job, par: Parallelism) -> int:
-    batch, sequence = par.global_batch or 0, par.seq or 0
-    return step_flops(job.shape, batch, sequence, par.repeated, par.modules, par.mtp).hardware
+    return operations(Setting(job.shape, par)).hardware
 
 
 def _less_communication(job: Job, exposed: float) -> Iterator[_Idea]:
@@ -359,6 +375,10 @@ def _savers(job: Job) -> Iterator[_Idea]:
         yield _Idea("sequence parallelism", {"sp": True})
     if par.micro_batch % 2 == 0:
         yield _of_size(job, par.micro_batch // 2)
+    count, most = par.recompute_layers, max(layout_of(job.shape, par).layers)
+    if count is not None and count < most and par.recompute_method == "block":
+        what = f"{counted(most, 'layer')} of each part recomputed instead of {count}"
+        yield _Idea(what, {"recompute_layers": most})
     for kind in _MORE_RECOMPUTED.get(par.recompute, ()):
         yield _Idea(f"recompute {kind} instead of {par.recompute}", {"recompute": kind})
     yield from _moved(job, "dp", "tp")

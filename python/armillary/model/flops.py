@@ -6,7 +6,9 @@ DeepSeek-V2 (arXiv:2405.04434)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .decoder import Decoder
 from .weights import LinearAttention, attention_matrices, up_projections
@@ -23,6 +25,16 @@ class Flops:
     """Operations including those that are computed again."""
 
 
+class Repeated(NamedTuple):
+    """Layers that are recomputed whole."""
+
+    layers: Sequence[int]
+    ends: Sequence[int]
+    """Those among them that are the last of a checkpoint, where an early stop ends."""
+    mtp: int
+    """Multi-token-prediction modules, each a layer like the last."""
+
+
 def step_flops(
     model: Decoder,
     batch: int,
@@ -31,6 +43,7 @@ def step_flops(
     modules: frozenset[str] = frozenset(),
     mtp: int = 0,
     adapters: int = 0,
+    whole: Repeated | None = None,
 ) -> Flops:
     """Operations of a step over `batch` samples of `sequence` tokens, `mtp` multi-token-prediction
     modules included. With `adapters`, weights of low-rank adapters in all layers, only these are
@@ -41,7 +54,8 @@ def step_flops(
     6h + V / 12lh). `full, early stop` leaves out the last matrix of dense layers; `ops` has those
     of keys, attention's output (`ops, sums kept` doesn't) and a gated perceptron's second input,
     and all of the routed experts.
-    `modules` are recomputed by themselves."""
+    `modules` are recomputed by themselves, and layers that are recomputed whole are those of
+    `whole`; when not given, all."""
     tokens = batch * sequence
     core = model.over_layers(lambda layer: attention_flops(model, layer, tokens, sequence))
     core += mtp * attention_flops(model, model.layers - 1, tokens, sequence)
@@ -51,7 +65,12 @@ def step_flops(
     matrices = linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary
     low = 2 * tokens * adapters
     total = 3 * (core + low) + (2 if adapters else 3) * matrices
-    again = {"none": 0, "selective": core, "full": core + linear + low}
+    if recompute.startswith("full"):
+        every = range(model.layers)
+        whole = Repeated(every, every, mtp) if whole is None else whole
+        again_whole = _whole(model, tokens, sequence, whole, early_stop=recompute != "full")
+        return Flops(total, total + again_whole + low * len(whole.layers) // model.layers)
+    again = {"none": 0, "selective": core}
     if modules:
         alone = (
             2
@@ -71,7 +90,6 @@ def step_flops(
         dense = (
             model.layers - model.expert_layers + (0 if model.has_experts(model.layers - 1) else mtp)
         )
-        again["full, early stop"] = core + linear + low - once * model.ffn * dense
         routed = model.expert_layers + (mtp if model.has_experts(model.layers - 1) else 0)
         halves = dense * _half(model, model.ffn) + routed * _experts_again(model)
         lasts = dense * model.ffn + routed * model.shared_experts * model.expert_ffn
@@ -81,6 +99,20 @@ def step_flops(
         summed = lasts if model.q_rank else (model.layers + mtp) * out
         again["ops"] = again["ops, sums kept"] + once * summed
     return Flops(total, total + again[recompute])
+
+
+def _whole(model: Decoder, tokens: int, sequence: int, whole: Repeated, early_stop: bool) -> int:
+    """Operations of layers that are recomputed whole. An early stop leaves out the last matrix of a
+    dense layer at the end of a checkpoint."""
+    modules = [model.layers - 1] * whole.mtp
+    matrices = sum(multiplied(model, layer) for layer in (*whole.layers, *modules))
+    if early_stop:
+        dense = sum(not model.has_experts(layer) for layer in (*whole.ends, *modules))
+        matrices -= model.hidden * model.ffn * dense
+    core = sum(
+        attention_flops(model, layer, tokens, sequence) for layer in (*whole.layers, *modules)
+    )
+    return 2 * tokens * matrices + core
 
 
 def _half(model: Decoder, ffn: int) -> int:

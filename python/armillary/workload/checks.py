@@ -13,7 +13,7 @@ from ..model.flops import step_flops
 from ..model.weights import local_kv
 from ..units import counted
 from .parallelism import ADAPTED, Parallelism
-from .placement import LayoutFault, read_layout
+from .placement import LayoutFault, layout_of, read_layout
 
 Fault = tuple[str, str, str]
 """Option, what is wrong, what is allowed."""
@@ -336,6 +336,45 @@ def _recomputed(model: Decoder, given: Parallelism) -> list[Fault]:
     return faults
 
 
+def _counted_layers(model: Decoder, given: Parallelism) -> list[Fault]:
+    """A number of recomputed layers counts those of a part, with full recomputation."""
+    count, uniform = given.recompute_layers, given.recompute_method == "uniform"
+    if count is None:
+        said = "uniform without recompute_layers, the layers of a checkpoint"
+        return [("recompute_method", said, "recompute_layers, 1 or more")] if uniform else []
+    if given.recompute != "full":
+        said = f"{count} with recompute {given.recompute}"
+        return [("recompute_layers", said, "recompute full")]
+    try:
+        most = max(layout_of(model, given).layers)
+    except LayoutFault:
+        return []
+    if count > most:
+        words = f"no part of the pipeline has more than {most}"
+        said = f"{counted(count, 'layer')} of each part, but {words}"
+        return [("recompute_layers", said, f"{int(uniform)} to {most}")]
+    return _groups(given, count, most) if uniform else []
+
+
+def _groups(given: Parallelism, count: int, most: int) -> list[Fault]:
+    """Layers that share a checkpoint."""
+    if count == 0:
+        said = "0 layers of each checkpoint with recompute_method uniform"
+        return [("recompute_layers", said, f"1 to {most}, or recompute none")]
+    if count == 1:
+        return []
+    faults: list[Fault] = []
+    said = f"checkpoints of {count} layers with "
+    if given.zero == 3:
+        allowed = "1, zero 0, 1 or 2, or recompute_method block"
+        faults.append(("recompute_layers", said + "ZeRO 3, which gathers one layer ahead", allowed))
+    if given.mtp:
+        modules = counted(given.mtp, "module")
+        words = f"{modules} of multi-token prediction, which are recomputed one by one"
+        faults.append(("recompute_layers", said + words, "1, mtp 0, or recompute_method block"))
+    return faults
+
+
 def expert_faults(model: Mixed, given: Parallelism) -> list[Fault]:
     """Faults of expert parallelism."""
     if not model.experts:
@@ -548,6 +587,7 @@ _CHECKS = (
     _sequence,
     _context,
     _recomputed,
+    _counted_layers,
     expert_faults,
     _modules,
     _adapters,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..model.decoder import Decoder
+from ..model.flops import Flops, step_flops
 from ..model.weights import (
     Tensors,
     Weights,
@@ -21,7 +22,7 @@ from ..model.weights import (
     norm_weights,
 )
 from .experts import experts
-from .layer import adapters, attention, embedding, heads, join, perceptron, projection
+from .layer import adapters, all_adapters, attention, embedding, heads, join, perceptron, projection
 from .memory import (
     embedding_activations,
     gathered,
@@ -33,10 +34,11 @@ from .memory import (
     states,
     temporary,
 )
-from .placement import Layout, read_layout, split, split_by_cost
-from .plan import NONE, Chunk, StagePlan, Unit, placement
-from .recompute import recomputed
-from .schedule import Pass, held
+from .parallelism import Recompute
+from .placement import Layout, layout_of
+from .plan import NONE, Chunk, StagePlan, Unit
+from .recompute import checkpoints, modules_repeat, recomputed, repeated
+from .schedule import Pass, held, put_off
 from .script import Script, Scripts
 from .setting import Setting
 from .summary import Memory
@@ -48,6 +50,8 @@ class DecoderPlan(StagePlan):
     at: Setting
 
     def __init__(self, at: Setting) -> None:
+        self.whole = _undropped(at)
+        """The setting in which a layer keeps all that is there in its backward pass."""
         self.kinds: dict[tuple[bool, Decoder], tuple[Scripts, Script]] = {}
         super().__init__(at, laid_out(at))
 
@@ -61,7 +65,7 @@ class DecoderPlan(StagePlan):
                 self.layout.first[part],
                 self.layout.mtp[part],
             )
-            units = [self.layer(f"layer{first + i}", first + i) for i in range(count)]
+            units = self._part(first, count)
             units += [self.module(f"mtp{modules + i}") for i in range(mtp)]
             modules += mtp
             units = [self.embedding(), *units] if part == 0 else units
@@ -97,6 +101,39 @@ class DecoderPlan(StagePlan):
             self.kinds[key] = scripts, recomputed(at, scripts, mixed)
         return self.kinds[key]
 
+    def _part(self, first: int, count: int) -> list[Unit]:
+        """The layers of a part, from the model's layer `first` on."""
+        units = [self.layer(f"layer{i}", i) for i in range(first, first + count)]
+        if self.at.par.recompute_layers is None:
+            return units
+        found = [self._kept(unit, first + i) for i, unit in enumerate(units)]
+        for each in checkpoints(self.at.par, count):
+            found[each.start : each.stop] = self._checkpoint(
+                units[each.start : each.stop], first + each.start
+            )
+        return found
+
+    def _kept(self, unit: Unit, layer: int) -> Unit:
+        """A layer that full recomputation leaves out."""
+        spared = self._back(layer)
+        return replace(unit, again=(), activations=unit.activations + spared, spared=spared)
+
+    def _checkpoint(self, units: list[Unit], first: int) -> list[Unit]:
+        """Layers from `first` on that are recomputed from the input of the first of them."""
+        if len(units) == 1:
+            return [replace(units[0], back=self.dropped())]
+        inputs = sum(unit.activations for unit in units[1:])
+        back = inputs + sum(self._back(first + i) for i in range(len(units)))
+        inner = [replace(unit, again=unit.scripts.forward, together=0) for unit in units[:-1]]
+        found = [*inner, replace(units[-1], back=back, together=len(units))]
+        return [found[0], *(replace(unit, activations=0) for unit in found[1:])]
+
+    def _back(self, layer: int) -> int:
+        """Bytes that recomputation brings back for the backward pass of a layer."""
+        settings = (self.whole.of(layer), self.at.of(layer))
+        there, kept = (layer_activations(at, layer) for at in settings)
+        return there - kept
+
     def layer(self, name: str, layer: int) -> Unit:
         """Layer `layer` of the model."""
         model, par = self.at.model, self.at.par
@@ -117,7 +154,11 @@ class DecoderPlan(StagePlan):
     def module(self, name: str) -> Unit:
         """A multi-token-prediction module: what projects, and a layer like the model's last."""
         model, par = self.at.model, self.at.par
-        layer = self.layer(name, model.layers - 1)
+        last = model.layers - 1
+        layer = self.layer(name, last)
+        if par.recompute_layers is not None:
+            again = self._checkpoint([layer], last)[0]
+            layer = again if modules_repeat(par) else self._kept(layer, last)
         cut = par.tp, par.ep, par.expert_tp
         return replace(
             layer,
@@ -172,34 +213,49 @@ class DecoderPlan(StagePlan):
         units = {unit.name: unit.trained for unit in all_units}
         tensor = _largest_tensor(all_units)
         largest = max((unit.weights for unit in all_units), key=lambda weights: weights.total)
-        kept = held(list(passes), [chunk.activations for chunk in chunks])
+        sizes = [chunk.activations for chunk in chunks]
+        kept, gone = held(passes, sizes), loss(self.at) if "head" in units else 0
+        again = max(self.dropped() - gone, 0)
+        if self.at.par.recompute_layers is not None:
+            back = [chunk.back(gone, frees=not put_off(passes)) for chunk in chunks]
+            again = held(passes, sizes, back) - kept
         if "head" in units:
             kept = max(kept, metric_logits(self.at))
         # 8-bit copies of weights: as they are and transposed.
         narrow = 2 * sum(unit.narrow for unit in all_units)
         extra = gathered(self.at.par, largest) + narrow
-        again = max(self.dropped() - (loss(self.at) if "head" in units else 0), 0)
         between = temporary(self.at, trained, units, tensor) + again
         return replace(base, weights=base.weights + extra, activations=kept, temporary=between)
 
     def dropped(self) -> int:
-        """Bytes of what is computed again in the backward pass of one layer: all of it, single
-        modules, or the experts with `ops`."""
-        model, par = self.at.model, self.at.par
-        full = par.recompute == "full"
-        if not (full or par.modules or (par.recompute == "ops" and model.experts)):
+        """Most bytes that recomputation brings back for the backward pass of one layer."""
+        if self.whole is self.at:
             return 0
-        kept = "none" if full or par.recompute == "ops" else par.recompute
-        whole = Setting(model, replace(par, recompute_modules=None, recompute=kept))
-        layers = [layer for layer, _ in model.kinds()]
-        return max(
-            layer_activations(whole.of(n), n) - layer_activations(self.at.of(n), n) for n in layers
-        )
+        return max(self._back(layer) for layer, _ in self.at.model.kinds())
 
     @property
     def shared(self) -> int:
         """Parameters of that copy on one rank."""
         return head_weights(self.at.model, self.at.par.tp)
+
+
+def operations(at: Setting) -> Flops:
+    """Operations of a step."""
+    shape, par = at.model, at.par
+    whole = repeated(par, laid_out(at))
+    sizes = par.global_batch or 0, par.seq or 0
+    return step_flops(shape, *sizes, par.repeated, par.modules, par.mtp, all_adapters(at), whole)
+
+
+def _undropped(at: Setting) -> Setting:
+    """The setting in which a layer keeps what is there in its backward pass: all of it, single
+    modules, or the experts with `ops`."""
+    par = at.par
+    all_ = par.recompute == "full" or (par.recompute == "ops" and bool(at.model.experts))
+    if not (all_ or par.modules):
+        return at
+    kept: Recompute = "none" if all_ else par.recompute
+    return Setting(at.model, replace(par, recompute_modules=None, recompute=kept))
 
 
 def _largest_tensor(units: Sequence[Unit]) -> int:
@@ -213,9 +269,4 @@ def _largest_tensor(units: Sequence[Unit]) -> int:
 
 def laid_out(at: Setting) -> Layout:
     """Layers and modules of each part of the pipeline."""
-    par, parts = at.par, placement(at).parts
-    if par.layers_per_stage is not None:
-        return read_layout(str(par.layers_per_stage), at.model.layers, parts, par.mtp)
-    by_cost = par.partition == "cost"
-    counts = split_by_cost(at.model, parts) if by_cost else split(at.model.layers, parts)
-    return Layout(tuple(counts), (*(0 for _ in counts[1:]), par.mtp))
+    return layout_of(at.model, at.par)

@@ -22,6 +22,7 @@ pytorch/torchtitan (`recompute="ops"`: attention and every other multiplication 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..model.weights import LinearAttention, local_kv, query_width, vocabulary_rows
@@ -304,6 +305,12 @@ def adapters(at: Setting) -> tuple[int, ...]:
         for _, n in x.each()
         for size in (x.k, n)
     )
+
+
+def all_adapters(at: Setting) -> int:
+    """Parameters of all adapters of low rank."""
+    whole = Setting(at.model, replace(at.par, tp=1))
+    return at.model.over_layers(lambda layer: sum(adapters(whole.of(layer))))
 
 
 def _input(at: Setting, x: Linear, narrow: int = 0) -> list[Step]:

@@ -20,6 +20,7 @@ from . import buckets
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "dualpipe"]
 Recompute = Literal["none", "selective", "ops", "full"]
+RecomputeMethod = Literal["block", "uniform"]
 Attention = Literal["flash", "unfused"]
 Width = Literal["bf16", "fp16", "fp8", "nvfp4", "fp32"]
 ContextExchange = Literal["p2p", "all_gather", "a2a"]
@@ -183,6 +184,14 @@ class Numbers(StepOrder):
     core_attn, layernorm, mla_up_proj, activation (between a perceptron's matrices), moe_act (the
     same of routed experts), mlp (a dense perceptron), moe (an expert block with its all-to-alls),
     shared_experts."""
+    recompute_layers: Zero | None = None
+    """With recompute full: how many layers of each part of the pipeline are recomputed, or, with
+    the method uniform, share a checkpoint. Default: all layers are recomputed, each from its own
+    input."""
+    recompute_method: RecomputeMethod = "block"
+    """Which layers `recompute_layers` counts: with `block` the first ones of each part, and the
+    others keep their activations; with `uniform` those of each group, in which all layers are
+    recomputed from the input of the first (Megatron-LM's names)."""
     attention: Attention = "flash"
     """`flash` (one kernel, skips what the causal mask hides) or `unfused` (writes the whole score
     matrix)."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from ..model.decoder import Decoder
 from ..model.flops import multiplied
 from ..units import counted
+from .parallelism import Parallelism
 
 MIRROR = "mirror"
 """The axis along which DualPipe's ranks hold the same parameters."""
@@ -173,6 +174,15 @@ def _numbers(text: str, mtp: int) -> Layout:
             )
         counts += [int(match[1])] * int(match[2] or 1)
     return Layout(tuple(counts), (*(0 for _ in counts[1:]), mtp))
+
+
+def layout_of(model: Decoder, par: Parallelism) -> Layout:
+    """Where the layers and modules of a model are. Raises `LayoutFault`."""
+    if par.layers_per_stage is not None:
+        return read_layout(str(par.layers_per_stage), model.layers, par.parts, par.mtp)
+    by_cost = par.partition == "cost"
+    counts = split_by_cost(model, par.parts) if by_cost else split(model.layers, par.parts)
+    return Layout(tuple(counts), (*(0 for _ in counts[1:]), par.mtp))
 
 
 _MOST_LETTERS = 100_000

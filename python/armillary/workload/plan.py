@@ -43,6 +43,13 @@ class Unit:
     """Parameters with 8-bit copies."""
     frozen: Weights = NONE
     """Parameters among `weights` that are not trained. `tensors` are without them."""
+    back: int = 0
+    """Bytes that recomputation brings back for its backward pass, where it counts layers."""
+    spared: int = 0
+    """Bytes among `activations` that recomputation would not keep, where it counts layers."""
+    together: int = 1
+    """Units up to this one that are computed again before its backward pass; 0 where a later unit
+    counts this one."""
 
     @property
     def trained(self) -> Weights:
@@ -60,6 +67,15 @@ class Chunk:
     def activations(self) -> int:
         """Bytes kept of a micro-batch."""
         return sum(unit.activations for unit in self.units)
+
+    def back(self, gone: int, frees: bool) -> int:
+        """Most bytes that recomputation brings back at once when `gone` bytes of others are gone,
+        in a backward pass that `frees` what units after it kept."""
+        most = 0
+        for unit in reversed(self.units):
+            most = max(most, unit.back - gone)
+            gone += unit.spared if frees else 0
+        return most
 
 
 class StagePlan(ABC):

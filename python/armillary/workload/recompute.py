@@ -11,10 +11,48 @@ DeepSeek-AI 2024 (arXiv:2412.19437, section 3.2.3); NVIDIA/Megatron-LM (`--recom
 
 from __future__ import annotations
 
+from ..model.flops import Repeated
 from .experts import experts, routed_activation, shared_activation, shared_experts
 from .layer import activation, inner, multiplications, perceptron, ups
+from .parallelism import Parallelism
+from .placement import Layout
 from .script import KernelStep, Script, Scripts, Step
 from .setting import Setting
+
+
+def checkpoints(par: Parallelism, layers: int) -> list[range]:
+    """Layers of a part of `layers` layers, from 0, that are recomputed whole: those of each
+    checkpoint, whose first one keeps its input."""
+    if par.recompute != "full":
+        return []
+    count = par.recompute_layers
+    if count is None or par.recompute_method == "block":
+        last = layers if count is None else min(count, layers)
+        return [range(layer, layer + 1) for layer in range(last)]
+    return [range(layer, min(layer + count, layers)) for layer in range(0, layers, count)]
+
+
+def modules_repeat(par: Parallelism) -> bool:
+    """Whether multi-token-prediction modules are recomputed as other layers: `block` leaves them
+    out."""
+    return par.recompute_layers is None or par.recompute_method == "uniform"
+
+
+def repeated(par: Parallelism, layout: Layout) -> Repeated | None:
+    """Layers and modules that are recomputed whole; `None` where all are that `par` says."""
+    if par.recompute_layers is None:
+        return None
+    parts = zip(layout.first, layout.layers, strict=True)
+    found = [
+        (first + each.start, first + each.stop)
+        for first, layers in parts
+        for each in checkpoints(par, layers)
+    ]
+    return Repeated(
+        tuple(layer for start, stop in found for layer in range(start, stop)),
+        tuple(stop - 1 for _, stop in found),
+        sum(layout.mtp) if modules_repeat(par) else 0,
+    )
 
 
 def recomputed(at: Setting, scripts: Scripts, mixed: bool) -> Script:

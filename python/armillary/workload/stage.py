@@ -151,10 +151,9 @@ class Builder:
             self._wait_parameters(unit)
             if i + 1 < len(units):
                 self._prefetch(units[i + 1], each, "regather")
+            self._again(units[i : i + unit.together], each)
             prefix = f"{each.micro_batch}.{unit.name}."
             with self.program.layer(unit.name):
-                if unit.again:
-                    self.stream.play(f"{prefix}again.", unit.again)
                 with self.program.holding(frees=unit.activations if whole else 0):
                     self.stream.play(
                         prefix, unit.scripts.backward if whole else unit.scripts.inputs
@@ -165,6 +164,13 @@ class Builder:
                 self._reduce(unit, each)
             yield
         self._send(each, 1, part)
+
+    def _again(self, units: Sequence[Unit], each: Pass) -> None:
+        """Computes units again, the last one first in `units`."""
+        for unit in reversed(units):
+            if unit.again:
+                with self.program.layer(unit.name):
+                    self.stream.play(f"{each.micro_batch}.{unit.name}.again.", unit.again)
 
     def _weight_gradients(self, each: Pass) -> Iterator[None]:
         for unit in reversed(self.chunks[each.chunk].units):
@@ -442,7 +448,10 @@ def program_key(plan: StagePlan, stage: int, passes: Sequence[Pass]) -> tuple[ob
     """Stages with equal keys have equal programs."""
     chunks = plan.stages[stage]
     shapes = tuple(
-        tuple((unit.name, id(unit.scripts), unit.weights, unit.frozen) for unit in chunk.units)
+        tuple(
+            (unit.name, id(unit.scripts), id(unit.again), unit.weights, unit.frozen)
+            for unit in chunk.units
+        )
         for chunk in chunks
     )
     place, layout = plan.place, plan.layout

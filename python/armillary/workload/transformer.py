@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ..errors import InputError
 from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
-from ..model.flops import step_flops
 from ..model.weights import active_parameters, parameters
 from ..option_fields import takes_options
 from ..units import counted
-from .decoder_plan import DecoderPlan
+from .decoder_plan import DecoderPlan, operations
 from .experts import visited
 from .frameworks import load_framework
-from .layer import adapters
+from .layer import all_adapters
 from .mesh import spread, stage_programs
 from .parallelism import ADAPTED, EXPERT_OPTIONS, FRAMEWORK_KEYS, Parallelism
 from .parallelism_reader import parallelism
@@ -77,10 +75,7 @@ def _summary(
     model: Model, plan: DecoderPlan, programs: list[Program], memories: list[Memory]
 ) -> Summary:
     shape, par = plan.at.model, plan.at.par
-    low = _adapters(plan)
-    flops = step_flops(
-        shape, par.global_batch or 0, par.seq or 0, par.repeated, par.modules, par.mtp, low
-    )
+    low, flops = all_adapters(plan.at), operations(plan.at)
     ranks = par.world // par.pp
     classes = [
         RankClass(
@@ -111,12 +106,6 @@ def _summary(
     )
 
 
-def _adapters(plan: DecoderPlan) -> int:
-    """Parameters of all adapters of low rank."""
-    whole = Setting(plan.at.model, replace(plan.at.par, tp=1))
-    return whole.model.over_layers(lambda layer: sum(adapters(whole.of(layer))))
-
-
 def _notes(plan: DecoderPlan) -> list[str]:
     """Choices made for the caller."""
     par = plan.at.par
@@ -126,7 +115,8 @@ def _notes(plan: DecoderPlan) -> list[str]:
     notes += _dealt(plan)
     if par.lora_rank:
         names = ", ".join(name for name in ADAPTED if name in par.adapted)
-        low, all_ = _adapters(plan), parameters(plan.at.model) + _adapters(plan)
+        low = all_adapters(plan.at)
+        all_ = parameters(plan.at.model) + low
         notes.append(
             f"adapters of rank {par.lora_rank} on {names}: {low:,} of {all_:,} parameters are "
             "trained"

@@ -20,6 +20,7 @@ from armillary.workload import build, load_model, needed_memory
 
 PIPELINE = {"virtual_stages", "schedule", "pp"}
 MODEL = "megatron-1.7b"
+LAYERS = 24
 REVIEWED: dict[str, Any] = {"tp": 8, "pp": 4, "dp": 4, "zero": 1, "sp": True}
 REVIEWED["framework_set"] = {"saved": "fused", "loss": "fused"}
 
@@ -163,6 +164,20 @@ def test_less_is_recomputed_where_memory_allows() -> None:
     left_out = tight.explain().data["left_out"]
     assert any("--recompute none" in each for each in left_out)
     assert len(left_out) == len({*left_out}), "each reason once"
+
+
+@pytest.mark.parametrize("method", ["block", "uniform"])
+def test_fewer_layers_are_recomputed_where_memory_allows(method: str) -> None:
+    """None of each part, or half of those that are; all of them where memory is short."""
+    options = {**RECOMPUTING, "recompute_layers": 2, "recompute_method": method}
+    counts = {each["options"].get("recompute_layers") for each in tried(run(options))}
+    assert counts - {None} == {0, 1 if method == "block" else LAYERS // 2}
+    all_ = needed_memory(MODEL, **{**RECOMPUTING, "recompute_layers": LAYERS})
+    needed = needed_memory(MODEL, **options)
+    assert all_ is not None and needed is not None
+    if method == "block":
+        mended = run(options, (all_ + needed) / 1.9).explain().data["what_if"]
+        assert any(each["options"] == {"recompute_layers": LAYERS} for each in mended)
 
 
 def test_what_may_not_fit_is_said_and_comes_last() -> None:

@@ -15,6 +15,16 @@ from armillary.workload.framework_set import nested
 
 
 @st.composite
+def layers_again(draw: st.DrawFn, most: int, grouped: bool) -> dict[str, object]:
+    """Full recomputation of all layers, or of a number of each part."""
+    method = draw(st.sampled_from(["block", "uniform"]))
+    uniform = method == "uniform"
+    count = draw(st.integers(int(uniform), 1 if uniform and not grouped else most))
+    early = {"early_stop": draw(st.booleans())}
+    return {"recompute": "full", "recompute_layers": count, "recompute_method": method} | early
+
+
+@st.composite
 def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
     """A model and options that fit it."""
     model = draw(st.sampled_from(MODELS))
@@ -50,7 +60,10 @@ def combinations(draw: st.DrawFn) -> tuple[Model, dict[str, object]]:
     known = set(KNOWN_MODULES)
     known -= {"mla_up_proj", "shared_experts"} if model is not LATENT else set()
     known -= {"moe", "moe_act"} if model.family == "transformer" else set()
-    options["recompute_modules"] = draw(st.lists(st.sampled_from(sorted(known)), unique=True))
+    if draw(st.booleans()):
+        options["recompute_modules"] = draw(st.lists(st.sampled_from(sorted(known)), unique=True))
+    else:
+        options |= draw(layers_again(max(counts), grouped=not options["mtp"]))
     if model.family == "moe":
         ep = draw(st.sampled_from([e for e in (1, 2, 4) if dp % e == 0]))
         options |= {
