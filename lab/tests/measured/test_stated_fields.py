@@ -11,6 +11,7 @@ from test_measurements import BRIDGE, SUBMISSION
 from armillary.kernels.tables import Left
 from armillary_lab.measured.published import steps
 from armillary_lab.measured.training import Training
+from armillary_lab.predict import training_steps
 
 PROXY: dict[str, Any] = {
     "id": "proxy", "group": "dgxc_benchmarking", "grade": "A",
@@ -40,7 +41,9 @@ the perceptron, 128,256 words (arXiv:2407.21783, table 3)."""
         ("model", "sparsity", "2:4"),
         ("parallel", "dp", 8),
         ("parallel", "zero", 3),
-        ("parallel", "recompute", "full"),
+        ("parallel", "recompute", "half"),
+        ("parallel", "recompute_method", "uniform"),
+        ("parallel", "recompute_num_layers", "many"),
         ("batch", "grad_accum", 32),
         ("batch", "padding", 0.5),
         ("hardware", "gpus_per_node", 4),
@@ -52,6 +55,70 @@ def test_what_a_file_states_is_followed_or_the_reason(part: str, field: str, val
     left = steps.training(PROXY | {part: {**PROXY[part], field: value}})
     assert isinstance(left, Left)
     assert field in left.reason
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ({"recompute": "full"}, {"recompute": "full"}),
+        ({"recompute": "full (uniform, 1)"}, {"recompute": "full"}),
+        (
+            {"recompute": "full (uniform, 2)"},
+            {"recompute": "full", "recompute_layers": 2, "recompute_method": "uniform"},
+        ),
+        (
+            {
+                "recompute_granularity": "full",
+                "recompute_method": "block",
+                "recompute_num_layers": 1,
+            },
+            {"recompute": "full", "recompute_layers": 1, "recompute_method": "block"},
+        ),
+        (
+            {"recompute_layers": 2},
+            {"recompute": "full", "recompute_layers": 2, "recompute_method": "block"},
+        ),
+        ({"recompute_layers": 0}, {"recompute": "none"}),
+        ({"recompute_granularity": "selective"}, {"recompute": "selective"}),
+        (
+            {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]},
+            {"recompute": "selective"},
+        ),
+        (
+            {"recompute_modules": "layernorm/mlp"},
+            {"recompute": "none", "recompute_modules": "layernorm,mlp"},
+        ),
+    ],
+)
+def test_stated_recomputation_is_that_of_the_run(
+    said: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """Megatron's words, and those of recipes; each part of the pipeline has 1 or 2 of 126
+    layers."""
+    run = steps.training(PROXY | {"parallel": {**PROXY["parallel"], **said}})
+    assert isinstance(run, Training)
+    assert run.extra["assumed"] == "sp"
+    found = training_steps.options(run)
+    assert {key: value for key, value in found.items() if key.startswith("recompute")} == options
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"recompute_granularity": "full"},
+        {"recompute_granularity": "full", "recompute_method": "block"},
+        {"recompute_granularity": "layers", "recompute_num_layers": 1},
+        {"recompute_method": "spread", "recompute_num_layers": 1},
+        {"recompute_num_layers": -1},
+        {"recompute_num_layers": 1.5},
+        {"recompute": "full (every, 2)"},
+        {"recompute_granularity": "selective", "recompute_method": "uniform"},
+    ],
+)
+def test_recomputation_that_names_no_layers_is_the_reason(said: dict[str, Any]) -> None:
+    left = steps.training(PROXY | {"parallel": {**PROXY["parallel"], **said}})
+    assert isinstance(left, Left)
+    assert "recompute" in left.reason
 
 
 def test_a_precision_that_a_rule_does_not_know_is_the_reason() -> None:

@@ -121,9 +121,12 @@ def _captured(run: Training) -> dict[str, object]:
 def _said(extra: Mapping[str, str]) -> dict[str, object]:
     """Options that a source states as they are here."""
     found: dict[str, object] = {
-        key: int(extra[key]) for key in ("etp", "ep_node", "mtp") if key in extra
+        key: int(extra[key])
+        for key in ("etp", "ep_node", "mtp", "recompute_layers")
+        if key in extra
     }
-    found |= {key: extra[key] for key in ("layers_per_stage", "recompute_modules") if key in extra}
+    words = ("layers_per_stage", "recompute_modules", "recompute_method")
+    found |= {key: extra[key] for key in words if key in extra}
     if "bucket_mb" in extra:
         found["bucket_mb"] = float(extra["bucket_mb"])
     if "overlap_passes" in extra:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from armillary.model.files import Model
 
 from ..training import captured_model, known_model
+from . import recomputed
 from .bridge import recipe
 from .file import Row
 from .rules import gpt
@@ -93,6 +94,7 @@ def _core(row: Row) -> Run:
     gpu, gpus, nodes = hardware(row)
     parallel, model = row["parallel"], row["model"]
     assumed = "sp+micro_batch" if parallel else "tp+pp+sp+micro_batch"
+    again = recomputed.stated(parallel) or recomputed.Recomputed("none", {})
     sizes = (count(model, key) for key in ("layers", "hidden", "heads", "seq", "vocab"))
     made = gpt(*sizes)
     whole = count(row["batch"], "global_batch")
@@ -105,7 +107,8 @@ def _core(row: Row) -> Run:
         1,
         tp=count(parallel, "tp", 8),
         pp=count(parallel, "pp", 6),
-        extra={"sp": "1", "assumed": assumed},
+        recompute=again.kind,
+        extra={"sp": "1", **again.extra, "assumed": assumed},
         seconds=None if parallel else _digitised(row, made, whole),
     )
 
@@ -209,11 +212,12 @@ def _stages(name: str, layers: int, parts: int) -> dict[str, str]:
 
 def _nemo(row: Row) -> Run:
     """NeMo on Megatron-Core. Sequence parallelism goes with tensor parallelism, nothing is
-    recomputed where no recipe says so (`bridge.py`), and the optimizer is sharded (assumed: the
-    defaults of NeMo's recipes). Fine-tuning of all weights (SFT) on packed samples takes what
-    training on whole ones takes (assumed: attention spans the pack). Adapters of low rank are on
-    queries, keys and values (Megatron-Bridge, recipes/llama: `linear_qkv`; NeMo's launcher:
-    `attention_qkv`). Their rank of 16 is assumed, and changes times by less than 1 %."""
+    recomputed where neither the row (`recomputed.py`) nor a recipe (`bridge.py`) says so, and the
+    optimizer is sharded (assumed: the defaults of NeMo's recipes). Fine-tuning of all weights (SFT)
+    on packed samples takes what training on whole ones takes (assumed: attention spans the pack).
+    Adapters of low rank are on queries, keys and values (Megatron-Bridge, recipes/llama:
+    `linear_qkv`; NeMo's launcher: `attention_qkv`). Their rank of 16 is assumed, and changes times
+    by less than 1 %."""
     gpu, gpus, nodes = hardware(row)
     parallel, batch, model = row["parallel"], row["batch"], row["model"]
     if "note" in parallel:
@@ -240,9 +244,14 @@ def _nemo(row: Row) -> Run:
     captured = named.family == "captured"
     if captured and (tp > 1 or pp > 1):
         raise Missing(f"{name}: Mamba-2 layers are predicted with tp 1 and pp 1 alone")
+    again = recomputed.stated(parallel)
+    if captured and again and again.extra:
+        raise Missing(f"{name}: captured models are predicted without numbers of layers or modules")
     experts = {"etp": "1"} if ep > 1 and tp * cp > 1 and whole else {}
     if bridge and ep > 1:
         experts |= recipe(row, name, words, gpu, ep)
+    if again:
+        experts.pop("recompute_modules", None)
     return Run(
         named,
         gpu,
@@ -256,6 +265,7 @@ def _nemo(row: Row) -> Run:
         ep=ep,
         zero=3 if fsdp else 1,
         virtual_stages=chunks,
+        recompute=again.kind if again else "none",
         precision="nvfp4" if "NVFP4" in words else "fp8" if "FP8" in words else "bf16",
         extra={
             "sp": str(int(tp > 1)),
@@ -263,8 +273,11 @@ def _nemo(row: Row) -> Run:
             **_recipe(row, words),
             **({} if captured else _stages(name, int(named.fields["layers"]), pp * chunks)),
             **experts,
+            **(again.extra if again else {}),
             **({"lora_rank": "16", "lora_modules": "qkv"} if adapters else {}),
-            "assumed": "sp+recompute" + ("+lora_rank" if adapters else ""),
+            "assumed": "+".join(
+                ["sp", *([] if again else ["recompute"]), *(["lora_rank"] if adapters else [])]
+            ),
         },
         seq=seq,
     )
