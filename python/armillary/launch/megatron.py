@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from .. import documents
 from ..documents import Path_
 from ..errors import InputError, Problem
+from ..model.decoder import Decoder
 from ..model.decoder_reader import decoder
 from ..model.files import Model
-from ..workload.placement import LayoutFault, read_layout, written_out
+from ..workload.parallelism import Parallelism
+from ..workload.parallelism_reader import in_range
+from ..workload.placement import LayoutFault, layout_of, read_layout, written_out
 from . import megatron_flags as tables
 from .given import Given, Said
 from .launched import Launched
@@ -59,9 +62,9 @@ def job_of(format_: str, given: Given, base: Model | None, ranks: int | None) ->
     _precision(given, options)
     _sharding(given, options)
     _overlaps(given, options)
-    layers = decoder(model).layers if model is not None else None
-    _stages(given, options, layers)
-    _recompute(given, options, layers)
+    shape = decoder(model) if model is not None else None
+    _stages(given, options, None if shape is None else shape.layers)
+    _recompute(given, options, shape)
     _mixture(given, options)
     given.warn(tables.flags(tables.UNMODELED))
     given.refuse(tables.flags(tables.REFUSED), "a job without it")
@@ -391,7 +394,7 @@ def _with_fixed(
     return one * chunks
 
 
-def _recompute(given: Given, options: dict[str, object], layers: int | None) -> None:
+def _recompute(given: Given, options: dict[str, object], shape: Decoder | None) -> None:
     kind = given.word("--recompute-granularity", ("full", "selective"))
     if given.switch("--recompute-activations"):
         kind = "selective"
@@ -400,7 +403,7 @@ def _recompute(given: Given, options: dict[str, object], layers: int | None) -> 
     modules = given.words("--recompute-modules")
     if kind == "full":
         options["recompute"] = "full"
-        _full(given, options, how, count, layers)
+        _full(given, options, how, count, shape)
     elif kind == "selective":
         chosen = [] if modules == [] else modules or ["core_attn"]
         if wrong := sorted(set(chosen) - set(_MODULES)):
@@ -412,23 +415,32 @@ def _recompute(given: Given, options: dict[str, object], layers: int | None) -> 
 
 def _full(
     given: Given,
-    options: Mapping[str, object],
+    options: dict[str, object],
     how: str | None,
     count: int | None,
-    layers: int | None,
+    shape: Decoder | None,
 ) -> None:
-    """Full recomputation: of chunks of layers, or of some layers of each stage."""
+    """Full recomputation: of groups of layers, or of some layers of each part of the pipeline."""
     if how is None:
         given.fault("--recompute-method", "is missing with full recomputation", "uniform, block")
-    elif how == "uniform" and (count or 1) > 1:
-        given.note(f"checkpoints of {count} layers are taken as one for each layer: more memory")
-    elif how == "block" and layers is not None:
-        pp = options["pp"]
-        assert isinstance(pp, int)
-        most = -(-layers // pp)
-        if (count or 0) < most:
-            said = f"{count or 0} of {most} layers of a stage"
-            given.fault("--recompute-num-layers", said, f"{most}, all layers of a stage")
+    elif how == "block" and count is None:
+        said = "is missing with --recompute-method block"
+        given.fault("--recompute-num-layers", said, "layers of each part of the pipeline")
+    elif count is not None and (how == "block" or count > 1):
+        largest = None if shape is None else _largest(options, shape)
+        options["recompute_layers"] = min(count, largest or count)
+        if how == "uniform":
+            options["recompute_method"] = how
+
+
+def _largest(options: Mapping[str, object], shape: Decoder) -> int | None:
+    """Layers of the largest part of the pipeline; `None` where the layout is faulty."""
+    names = ("pp", "virtual_stages", "layers_per_stage", "mtp")
+    given = {name: options[name] for name in names if name in options}
+    try:
+        return max(layout_of(shape, in_range(Parallelism, "", given)).layers)
+    except (LayoutFault, InputError):
+        return None
 
 
 def _mixture(given: Given, options: dict[str, object]) -> None:

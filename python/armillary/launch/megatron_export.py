@@ -234,11 +234,12 @@ def _sharding(par: Parallelism) -> Flags:
 
 
 def _recompute(par: Parallelism) -> Flags:
-    if par.recompute == "full":
+    if par.recompute == "full" and par.recompute_layers != 0:
+        count = par.recompute_layers
         return [
             ("--recompute-granularity", "full"),
-            ("--recompute-method", "uniform"),
-            ("--recompute-num-layers", "1"),
+            ("--recompute-method", "uniform" if count is None else par.recompute_method),
+            ("--recompute-num-layers", str(count or 1)),
         ]
     chosen = par.modules | ({"core_attn"} if par.recompute == "selective" else set())
     if not chosen:

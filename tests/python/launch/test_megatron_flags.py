@@ -53,6 +53,9 @@ def drawn(chance: random.Random, model: Model) -> dict[str, object]:
     if options["recompute"] != "full":
         names = ["layernorm", "mlp", "moe_act", "moe", "shared_experts", "mla_up_proj"]
         options["recompute_modules"] = chance.sample(names, pick([0, 1, 2]))
+    elif pick([True, False]):
+        options["recompute_method"] = pick(["block", "uniform"])
+        options["recompute_layers"] = 2 if options["recompute_method"] == "uniform" else 1
     if pp > 1 and pick([True, False]):
         parts = pp * chunks
         cut = [1] * parts
@@ -271,7 +274,13 @@ PLAIN = (
             {"recompute": "none", "recompute_modules": "layernorm,mlp"},
         ),
         ("--recompute-granularity full --recompute-method block --recompute-num-layers 8",
-         {"recompute": "full"}),
+         {"recompute": "full", "recompute_layers": 8}),
+        ("--recompute-granularity full --recompute-method block --recompute-num-layers 8 "
+         "--pipeline-model-parallel-size 2", {"recompute_layers": 4}),
+        ("--recompute-granularity full --recompute-method block --recompute-num-layers 1",
+         {"recompute": "full", "recompute_layers": 1}),
+        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 3",
+         {"recompute_layers": 3, "recompute_method": "uniform"}),
     ],
 )  # fmt: skip
 def test_flags(tmp_path: Path, flags: str, options: dict[str, object] | None) -> None:
@@ -295,6 +304,8 @@ def test_flags(tmp_path: Path, flags: str, options: dict[str, object] | None) ->
         (PLAIN + "--swiglu yes", "has the value 'yes'"),
         (PLAIN + "--spec my.module layer", "names layers by Python code"),
         (PLAIN + "--optimizer muon", "is muon .*adam"),
+        (PLAIN + "--recompute-granularity full --recompute-method block",
+         "recompute-num-layers: is missing with --recompute-method block"),
         (PLAIN + "--num-experts 8 --moe-layer-freq \"__import__('os')\"", "other parts than lists"),
         (PLAIN + "--num-experts 8 --moe-layer-freq [1]*9999*9999", "is longer than"),
         (PLAIN + "--pipeline-model-parallel-layout 'Et|(((('", "parts for|in a layout|E \\(emb"),
