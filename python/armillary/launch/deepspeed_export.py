@@ -51,6 +51,7 @@ def _require(wanted: Wanted) -> None:
             "layers_per_stage": (None,),
             "partition": ("layers",),
             "recompute": ("none", "full"),
+            "recompute_layers": (None,),
             "precision": ("bf16", "fp16", "fp32"),
             "lora_rank": (0,),
             "in_switch": (False,),

@@ -162,6 +162,7 @@ def test_a_configuration_needs_model_and_ranks(tmp_path: Path) -> None:
         ({"cp": 2}, "cp_comm_type: p2p"),
         ({"pp": 2, "zero": 2}, "zero: 2 with a pipeline"),
         ({"recompute_modules": "mlp"}, "recompute_modules: mlp"),
+        ({"recompute": "full", "recompute_layers": 2}, "recompute_layers: 2, which DeepSpeed"),
         ({"seq": 512}, "seq: 512"),
         ({"offload": "optimizer"}, "offload: optimizer with zero 0"),
     ],
