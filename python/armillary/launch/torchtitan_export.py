@@ -56,6 +56,7 @@ def _require(wanted: Wanted) -> None:
         {
             "schedule": tuple(SCHEDULES.values()),
             "recompute": tuple(_MODES),
+            "recompute_layers": (None,),
             "precision": ("bf16", "fp32"),
             "fp32_gradients": (True,) if par.precision == "bf16" else (True, False),
             "mtp": (0,),

@@ -227,6 +227,7 @@ def test_bad_commands(tmp_path: Path, words: str, said: str) -> None:
         ({"precision": "fp8"}, "precision: fp8"),
         ({"zero": 1, "dp": 2}, "zero: 1"),
         ({"recompute": "selective"}, "recompute: selective"),
+        ({"recompute": "full", "recompute_layers": 2}, "recompute_layers: 2, which torchtitan"),
         ({"cp": 2, "zero": 3}, "cp_comm_type: p2p"),
         ({"layers_per_stage": "1,7,1,7", "pp": 4, "fp32_gradients": True}, "no keys of torchtitan"),
         ({"attention": "unfused"}, "attention: unfused"),
