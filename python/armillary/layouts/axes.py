@@ -19,7 +19,15 @@ Values = tuple[object, ...]
 
 DECIDED = ("dp", "ranks", "global_batch", "seq", "framework", "framework_set")
 """Options that the search decides, or that have their own place on the command line."""
-SIMULATED = ("lora_rank", "lora_modules", "offload", "in_switch", "zero_group")
+SIMULATED = (
+    "lora_rank",
+    "lora_modules",
+    "offload",
+    "in_switch",
+    "zero_group",
+    "recompute_layers",
+    "recompute_method",
+)
 """Options whose effect only a simulation knows."""
 _ORDER = ("tp", "pp", "cp", "ep", "etp", "schedule", "virtual_stages", "overlap_passes")
 _WHOLE = ("recompute_modules", "layers_per_stage")

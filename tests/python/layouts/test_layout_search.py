@@ -98,6 +98,7 @@ def test_recommended_layouts_fit_and_reasons_hold() -> None:
         (["tpp=1"], "is unknown"),
         (["dp=4"], "is decided by the search"),
         (["lora_rank=4"], "is not searched"),
+        (["recompute_layers=2"], "is not searched"),
         (["bucket_mb=25"], "describes a framework"),
         (["tp=1", "tp=2"], "is given twice"),
         (["tp=4..2"], "invalid range: 4..2"),
