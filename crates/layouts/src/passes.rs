@@ -49,7 +49,7 @@ pub enum Kind {
 /// One pass of a micro-batch through one chunk of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// Its kind.
+    /// Forward, backward or weights.
     pub kind: Kind,
     /// Micro-batch, from 0; in `DualPipe` from 0 for each direction.
     pub micro_batch: u32,
@@ -176,7 +176,7 @@ impl Ways {
 
     /// The weight gradients put off first.
     fn weights(&mut self) {
-        let each = self.waiting.pop_front().expect("as many are put off as are taken up");
+        let each = self.waiting.pop_front().expect("each that is taken up was put off");
         self.passes.push(each);
     }
 }

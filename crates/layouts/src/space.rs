@@ -313,7 +313,7 @@ fn fullest(stages: &[Stage], block: &Block, data: &Data) -> (u32, u64) {
     totals.max_by_key(|&(stage, bytes)| (bytes, std::cmp::Reverse(stage))).unwrap_or((0, 0))
 }
 
-/// The most that a layout may take to be among the `count` fastest, of which `best` are known.
+/// The most time of a layout that is among the `count` fastest, where `best` are known.
 fn most(best: &BinaryHeap<u64>, count: usize) -> u64 {
     best.peek().copied().filter(|_| best.len() >= count).unwrap_or(u64::MAX)
 }

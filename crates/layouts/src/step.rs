@@ -15,7 +15,7 @@ use crate::pipeline::{Pipeline, Stop};
 pub struct Work {
     /// All of it.
     pub time: u64,
-    /// Its kernels.
+    /// Time of the kernels.
     pub kernels: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct Split {
     pub sharing: Vec<u32>,
 }
 
-/// What data parallelism does with a block's units. Pairs are of dense parameters and of experts.
+/// Data parallelism of a block's units. Pairs are of dense parameters and of experts.
 #[derive(Clone, Debug, Default)]
 pub struct Data {
     /// ZeRO.
@@ -145,7 +145,7 @@ struct Passes {
     backward: u64,
     inputs: u64,
     weights: u64,
-    /// What the first micro-batch adds to that of a later one in sums of gradients.
+    /// Time that sums of the first micro-batch take more than those of a later one.
     first: i64,
 }
 

@@ -263,8 +263,8 @@ impl LayoutSpace {
         self.keep(py, progress, move |space, goes_on| space.evaluate(limits, every, goes_on))
     }
 
-    /// Finds the fastest layouts that fit: as many as `count`, and all whose bounds are below the
-    /// estimates of these.
+    /// Finds the `count` fastest layouts that fit, and all whose bounds are below the estimates of
+    /// these.
     fn search(
         &mut self,
         py: Python<'_>,

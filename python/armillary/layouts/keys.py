@@ -10,7 +10,7 @@ from ..workload.parallelism import Parallelism
 
 
 def mesh_key(par: Parallelism) -> Hashable:
-    """Of all that decides where the ranks of a layer are."""
+    """All that decides where the ranks of a layer are."""
     return (
         par.tp,
         par.cp,
@@ -23,7 +23,7 @@ def mesh_key(par: Parallelism) -> Hashable:
 
 
 def rank_key(par: Parallelism) -> Hashable:
-    """Of all that decides where any ranks are."""
+    """All that decides where any ranks are."""
     return (
         par.tp,
         par.cp,
@@ -38,17 +38,17 @@ def rank_key(par: Parallelism) -> Hashable:
 
 
 def stage_key(par: Parallelism) -> Hashable:
-    """Of all that decides where the next stage is."""
+    """All that decides where the next stage is."""
     return par.tp * par.data, par.pp, par.both_ways
 
 
 def size_key(par: Parallelism) -> Hashable:
-    """Of all that decides how many parameters a rank has of a unit."""
+    """All that decides how many parameters a rank has of a unit."""
     return par.tp, par.ep, par.etp, par.mtp, par.lora_rank, par.lora_modules
 
 
 def data_key(par: Parallelism) -> Hashable:
-    """Of all else that decides what data parallelism does."""
+    """All else that decides what data parallelism does."""
     return (
         par.zero,
         par.precision,
@@ -88,5 +88,5 @@ _INSIDE = attrgetter(*(each.name for each in fields(Parallelism) if each.name no
 
 
 def block_key(par: Parallelism) -> Hashable:
-    """Of all that decides what a rank does for a layer, and where its ranks are."""
+    """All that decides what a rank does for a layer, and where its ranks are."""
     return mesh_key(par), _INSIDE(par)

@@ -372,7 +372,7 @@ class Parts:
         return known
 
     def data_set_key(self, par: Parallelism) -> Hashable:
-        """Of all that decides what data parallelism does, but for ZeRO."""
+        """All that decides what data parallelism does, but for ZeRO."""
         stages: Hashable = None
         if not (par.overlap_grad_reduce and par.overlap_param_gather):
             stages = par.pp, par.virtual_stages, par.both_ways, par.layers_per_stage, par.partition

@@ -34,7 +34,7 @@ Progress = Callable[[float], None]
 SIMULATIONS = 32
 """Most simulations of a search."""
 KEPT = 64
-"""Layouts that are told apart by their estimates."""
+"""Layouts whose estimates are compared."""
 GAP = 0.01
 """A search ends early when the rest is proved to be faster by at most this share."""
 _TOKENS, _TOKENS_OF_RANK = 1 << 22, 1 << 10
@@ -247,7 +247,7 @@ def _proved(search_: _Search, simulations: int, say: Progress) -> tuple[list[Ran
 
 
 _SHOWN = 5
-"""Layouts that are simulated at least, where there are as many."""
+"""Least number of layouts that are simulated, if there are enough."""
 
 
 def _separated(best: Sequence[Ranked]) -> list[Ranked]:

@@ -158,7 +158,7 @@ class LayoutSpace:
         return wanted if par.copies > 1 or "zero" in self.given else (0,)
 
     def _fits_together(self, par: Parallelism, zero: int) -> bool:
-        """Whether recomputation and ZeRO go with the frame, of which the schedule matters."""
+        """Whether recomputation and ZeRO go with the schedule of the frame."""
         key = (
             zero,
             par.recompute,
