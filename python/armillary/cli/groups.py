@@ -25,7 +25,7 @@ GROUPS = {
     },
     "Train": {
         "ingest": "Turn click logs into files of columns to train on.",
-        "plan": "Find the best layout of a decoder, or of a DLRM's embedding tables.",
+        "plan": "Find the best layout of a decoder or of embedding tables.",
         "train": "Train a recommendation model for real, and score it.",
         "checkpoint": "Show, check, export or import checkpoints of training.",
     },

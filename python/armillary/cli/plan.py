@@ -133,7 +133,7 @@ class PlanOptions(_Tables):
 
 @takes(PlanOptions)
 def plan(model: Model, each: PlanOptions) -> None:
-    """Find the best layout of a decoder, or of a DLRM's embedding tables.
+    """Find the best layout of a decoder or of embedding tables.
 
     Decoder: searches tensor, pipeline, data, context and expert parallelism, schedules, ZeRO and
     recomputation for the fastest simulated step that fits the memory, and proves by lower bounds
