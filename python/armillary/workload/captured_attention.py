@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from ..capture.records import Operation
 from .attention import AttentionSizes, Core, fused
-from .layer import named
 from .parallelism import Parallelism
-from .script import Script, Scripts
+from .script import Script, Scripts, named
 
 
 def exchanged(each: Operation, par: Parallelism, prefix: str) -> Script:

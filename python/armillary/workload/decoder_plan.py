@@ -22,7 +22,7 @@ from ..model.weights import (
     norm_weights,
 )
 from .experts import experts
-from .layer import adapters, all_adapters, attention, embedding, heads, join, perceptron, projection
+from .layer import adapters, all_adapters, attention, embedding, heads, perceptron, projection
 from .memory import (
     embedding_activations,
     gathered,
@@ -39,7 +39,7 @@ from .placement import Layout, layout_of
 from .plan import NONE, Chunk, StagePlan, Unit
 from .recompute import checkpoints, modules_repeat, recomputed, repeated
 from .schedule import Pass, held, put_off
-from .script import Script, Scripts
+from .script import Script, Scripts, join
 from .setting import Setting
 from .summary import Memory
 

@@ -37,6 +37,8 @@ from .script import (
     Start,
     Step,
     Wait,
+    join,
+    named,
 )
 from .setting import Setting, StageSetting
 
@@ -497,18 +499,6 @@ def _clamped(at: Setting, width: int, tokens: int, name: str) -> Inner:
     )
 
 
-def join(first: Scripts, second: Scripts) -> Scripts:
-    """One block after the other."""
-    return Scripts(
-        first.forward + second.forward,
-        second.backward + first.backward,
-        second.inputs + first.inputs,
-        second.weights + first.weights,
-        first.forward + second.needed,
-        first.again + second.again,
-    )
-
-
 def embedding(at: Setting) -> Scripts:
     """Rows of the token table, each rank its part of the vocabulary."""
     lookup = KernelStep("embedding", "embedding", 0, 2 * at.full)
@@ -533,13 +523,6 @@ def projection(at: Setting) -> Scripts:
         rows,
     )
     return join(looked_up, both)
-
-
-def named(scripts: Scripts, prefix: str) -> Scripts:
-    """The same with names that begin with `prefix`."""
-    return Scripts(
-        *(tuple(step._replace(name=prefix + step.name) for step in script) for script in scripts)
-    )
 
 
 def heads(at: Setting) -> Scripts:

@@ -102,6 +102,25 @@ class Scripts(NamedTuple):
     """Operations that `recompute="ops"` computes again."""
 
 
+def join(first: Scripts, second: Scripts) -> Scripts:
+    """One block after the other."""
+    return Scripts(
+        first.forward + second.forward,
+        second.backward + first.backward,
+        second.inputs + first.inputs,
+        second.weights + first.weights,
+        first.forward + second.needed,
+        first.again + second.again,
+    )
+
+
+def named(scripts: Scripts, prefix: str) -> Scripts:
+    """The same with names that begin with `prefix`."""
+    return Scripts(
+        *(tuple(step._replace(name=prefix + step.name) for step in script) for script in scripts)
+    )
+
+
 class Ring(NamedTuple):
     """Where the neighbours of a rank are: ranks to the next and to the one before."""
 

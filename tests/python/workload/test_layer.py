@@ -21,14 +21,13 @@ from armillary.workload.layer import (
     activation,
     attention,
     head,
-    join,
     norm,
     norm_grad,
     perceptron,
 )
 from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.recompute import recomputed
-from armillary.workload.script import CollectiveStep, Gemm, KernelStep, Start, Step
+from armillary.workload.script import CollectiveStep, Gemm, KernelStep, Start, Step, join
 from armillary.workload.setting import Setting
 
 TOKENS, HIDDEN, FFN, VOCABULARY = 64, 64, 256, 512
