@@ -9,6 +9,7 @@ from typing_extensions import disjoint_base
 _Amounts = tuple[int, int, int, int]
 
 __all__ = [
+    "LayoutSpace",
     "Network",
     "Outcome",
     "PanicException",
@@ -26,11 +27,13 @@ __all__ = [
     "collective",
     "cones",
     "end_after_signals",
+    "ends",
     "fit_limits",
     "fits",
     "interruption_is_said",
     "is_backend",
     "outside",
+    "passes",
     "platform_keys",
     "simulate",
     "version",
@@ -605,11 +608,12 @@ def astra_sim_1(network: str, system: str) -> tuple[str, list[str]]:
     what of them has no effect. Raises `InputError`."""
 
 def passes(
-    schedule: str, stage: int, stages: int, micro_batches: int, chunks: int, overlap: bool
+    name: str, stage: int, stages: int, micro_batches: int, chunks: int, overlap: bool
 ) -> list[tuple[str, int, int, bool]]:
     """The passes of a stage in order: kind, micro-batch, chunk, whether it runs side by side with
     the pass after it. Raises `ValueError` for an unknown schedule."""
 
+@final
 class LayoutSpace:
     """Layouts as combinations of parts; all times are ps, all sizes bytes
     (`crates/layouts`)."""

@@ -5,9 +5,10 @@
 //! platforms. Passes side by side take turns kernel by kernel. A pass that none of this concerns
 //! takes the sum of its units.
 
+use crate::parts::Unit;
 use crate::passes::Kind;
 use crate::pipeline::Stop;
-use crate::step::{Unit, Walk};
+use crate::step::Walk;
 use crate::traffic::Traffic;
 use rustc_hash::FxHashMap;
 

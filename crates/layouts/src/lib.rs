@@ -8,6 +8,7 @@
 
 mod estimate;
 mod memory;
+mod parts;
 mod passes;
 mod pipeline;
 mod space;
@@ -15,8 +16,9 @@ mod step;
 mod traffic;
 
 pub use estimate::{Op, STARTED};
-pub use memory::{Held, Sizes};
+pub use memory::Held;
+pub use parts::{Block, Data, Sizes, Split, Unit, Work};
 pub use passes::{Kind, Pass, Schedule, order};
 pub use pipeline::Pipeline;
 pub use space::{Answer, Found, Group, Limits, Space, Tally};
-pub use step::{Block, Data, Split, Step, Unit, Work};
+pub use step::Step;

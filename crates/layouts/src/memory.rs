@@ -4,25 +4,8 @@
 //! the sizes of single units. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1);
 //! Korthikanti et al. 2022 (arXiv:2205.05198, table 2).
 
+use crate::parts::{Block, Data, Split};
 use crate::pipeline::Pipeline;
-use crate::step::{Block, Data, Split};
-
-/// Sizes of a unit on a rank.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sizes {
-    /// Parameters that are replicated over all of data parallelism.
-    pub dense: u64,
-    /// Parameters of routed experts.
-    pub expert: u64,
-    /// Bytes kept of a micro-batch.
-    pub kept: u64,
-    /// Parameters for which fused sums of gradients hold an empty gradient.
-    pub placeholders: u64,
-    /// Parameters of the largest tensor; 0 where its gradient comes when more has gone.
-    pub tensor: u64,
-    /// Parameters with copies in 8 bits.
-    pub narrow: u64,
-}
 
 /// Peak bytes on a rank, by what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

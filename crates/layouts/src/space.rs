@@ -2,8 +2,9 @@
 
 use crate::estimate::{self, Estimate, Op};
 use crate::memory::{self, Held, Stage};
+use crate::parts::{Block, Data, Split};
 use crate::pipeline::Pipeline;
-use crate::step::{Block, Data, Scratch, Split, Walk};
+use crate::step::{Scratch, Walk};
 use std::collections::BinaryHeap;
 
 /// Layouts that differ only in what data parallelism does.

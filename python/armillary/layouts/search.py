@@ -8,6 +8,7 @@ of their bounds gives the gap. Not here: the parts (`parts.py`), the space (`spa
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,7 @@ from ..units import PS_PER_NS, counted
 from ..workload import build
 from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism
-from ..workload.parallelism_reader import parallelism
+from ..workload.parallelism_reader import filled_in
 from . import axes as axes_
 from .parts import Parts
 from .result import LayoutPlan, Ranked, Refused
@@ -57,12 +58,20 @@ class _Search:
     """Options that make the framework of all layouts."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
     """Warnings of each run, by the options of its layout."""
+    notes: list[str] = field(default_factory=list)
+    """Warnings of the search."""
 
-    def simulated(self, row: Row) -> Ranked:
-        """A layout with its simulated step."""
+    def simulated(self, row: Row) -> Ranked | None:
+        """A layout with its simulated step; none where that would take minutes."""
         group, data, bound, estimate, size, _, fits = row
         chosen = {**self.space.options(self.space.layout(group, data)), **self.common}
-        run = simulate(build(self.name, **chosen), self.target, backend=self.backend)
+        made = build(self.name, **chosen)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="this run simulates")
+            try:
+                run = simulate(made, self.target, backend=self.backend)
+            except UserWarning:
+                return None
         self.warnings[str(chosen)] = list(run.report["warnings"])
         interval = run.interval
         low, high = interval.of(run.step_time_ns) if interval else (None, None)
@@ -115,9 +124,9 @@ def search(
     _refuse(target, simulations)
     count = target.npus
     length = shape.sequence if seq is None else seq
-    warnings: list[str] = []
-    batch = _batch(length, count, warnings) if global_batch is None else global_batch
-    base = parallelism(shape, loaded.name, {**software, "global_batch": batch, "seq": length})
+    notes: list[str] = []
+    batch = _batch(length, count, notes) if global_batch is None else global_batch
+    base = filled_in(shape, loaded.name, {**software, "global_batch": batch, "seq": length})
     given = dict(layout or {})
     described = target.describe()
     node = described["fabric"]["dims"][0]["size"]
@@ -138,7 +147,7 @@ def search(
         raise InputError([_none(loaded.name, count, batch)])
     capacity = described["npu"].get("memory_capacity_bytes")
     if not capacity:
-        warnings.append(f"{target.name} states no npu.memory.capacity: every layout fits")
+        notes.append(f"{target.name} states no npu.memory.capacity: every layout fits")
     limits = fit_limits(capacity) if capacity else (_UNLIMITED, _UNLIMITED)
     fitting, close, _ = core.search(limits, near, KEPT, None)
     say(0.5)
@@ -146,7 +155,7 @@ def search(
     if not core.kept:
         raise InputError([_too_large(found, capacity, close)])
     best, gap, left = _proved(found, simulations, lambda share: say(0.5 + share / 2))
-    warnings += found.warnings[str(best[0].options)]
+    notes += [*found.notes, *found.warnings[str(best[0].options)]]
     return LayoutPlan(
         loaded.name,
         target.name,
@@ -162,7 +171,7 @@ def search(
         clock.backend or "analytical",
         {name: list(values) for name, values in axes.items()},
         _refused(found, best[0], near),
-        warnings,
+        notes,
     )
 
 
@@ -204,10 +213,10 @@ def _network(target: Platform, backend: str | None) -> str:
     return backend or "analytical"
 
 
-def _batch(seq: int, ranks: int, warnings: list[str]) -> int:
+def _batch(seq: int, ranks: int, notes: list[str]) -> int:
     tokens = max(_TOKENS, _TOKENS_OF_RANK * ranks)
     batch = max(1, tokens // seq)
-    warnings.append(
+    notes.append(
         f"assumed: a step of {counted(batch, 'sample')} of {seq} tokens; --global-batch sets it"
     )
     return batch
@@ -219,30 +228,44 @@ def _proved(search_: _Search, simulations: int, say: Progress) -> tuple[list[Ran
     rows = core.fastest(0, core.kept)
     best: list[Ranked] = []
     done: set[tuple[int, int]] = set()
+    long: set[tuple[int, int]] = set()
 
     def run(row: Row) -> None:
-        best.append(search_.simulated(row))
-        best.sort(key=lambda each: (each.step_ns, str(sorted(each.options.items()))))
-        done.add((row[0], row[1]))
+        one = search_.simulated(row)
+        (done if one else long).add((row[0], row[1]))
+        if one:
+            best.append(one)
+            best.sort(key=lambda each: (each.step_ns, str(sorted(each.options.items()))))
         say(len(done) / simulations)
 
-    for row in rows[:simulations]:
-        # Bounds are rounded down, steps up.
-        if best and row[3] / PS_PER_NS >= best[0].step_ns and len(best) >= _SHOWN:
+    def known(row: Row) -> bool:
+        return (row[0], row[1]) in done | long
+
+    for row in rows:
+        slower = best and row[3] / PS_PER_NS >= best[0].step_ns and len(best) >= _SHOWN
+        if slower or len(done) + len(long) >= simulations:
             break
         run(row)
+    if not best:
+        raise InputError([_too_long(search_)])
 
     def lower() -> list[Row]:
         fastest = best[0].step_ns * PS_PER_NS * (1 - GAP)
-        open_ = (row for row in rows if row[2] < fastest and (row[0], row[1]) not in done)
+        open_ = (row for row in rows if row[2] < fastest and not known(row))
         return sorted(open_, key=lambda row: (row[2], row[0], row[1]))
 
-    while (left := lower()) and len(done) < simulations:
+    while (left := lower()) and len(done) + len(long) < simulations:
         run(left[0])
     open_ = [
         row for row in rows if (row[0], row[1]) not in done and row[2] / PS_PER_NS < best[0].step_ns
     ]
     lowest = min((row[2] / PS_PER_NS for row in open_), default=best[0].step_ns)
+    if long:
+        search_.notes.append(
+            f"{counted(len(long), 'layout')} with small estimates or bounds "
+            f"{'was' if len(long) == 1 else 'were'} not simulated: a run takes minutes, because "
+            "many of its ranks differ"
+        )
     return best, max(0.0, 1 - lowest / best[0].step_ns), len(open_)
 
 
@@ -330,6 +353,12 @@ def _change(search_: _Search, par: Parallelism, most: int) -> dict[str, object] 
         return None
     _, name, value = min(found, key=lambda each: (each[0], each[1], str(each[2])))
     return {name: value}
+
+
+def _too_long(search_: _Search) -> Problem:
+    """Each of the fastest layouts takes minutes to simulate."""
+    said = "every layout that was tried takes minutes to simulate, because many of its ranks differ"
+    return Problem(search_.name.name, "simulations", said, "--layout cp=1, or fewer ranks")
 
 
 def _none(name: str, ranks: int, batch: int) -> Problem:

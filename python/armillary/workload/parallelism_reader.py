@@ -28,11 +28,17 @@ def parallelism(model: Decoder, name: str, options: Mapping[str, object]) -> Par
     `ImpossibleError` where values don't go together: degrees that don't divide what they cut, a
     product that is not `ranks`, a batch that is not whole micro-batches or is smaller than the
     pipeline."""
-    flat = dict(with_framework(framework_set.flat(name, options)))
-    given = _resolved(model, in_range(Parallelism, name, flat))
+    given = filled_in(model, name, options)
     if found := combination_faults(model, given):
         raise ImpossibleError([_problem(name, *parts) for parts in found])
     return given
+
+
+def filled_in(model: Decoder, name: str, options: Mapping[str, object]) -> Parallelism:
+    """The options with defaults filled in, each in its range; whether they go together is not
+    checked. Raises `InputError` listing every problem."""
+    flat = dict(with_framework(framework_set.flat(name, options)))
+    return _resolved(model, in_range(Parallelism, name, flat))
 
 
 def in_range(options: type[T], name: str, given: Mapping[str, object]) -> T:
