@@ -52,7 +52,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether [`simple`] allocates.
+    /// Whether `single_cycle.rs` allocates.
     fn is_simple(&self) -> bool {
         let Pipeline { allocator, iterations, speculation, .. } = self.pipeline;
         let cycles = (self.pipeline.channel_allocation, self.pipeline.switch_allocation);
@@ -102,8 +102,8 @@ pub struct InputQueued<R> {
     /// Cycles from the arrival of a head until it asks for a virtual channel.
     before_channel: u64,
     served: separable::Served,
-    /// Whether [`simple`] allocates, and whether it matters that credits come back before there was
-    /// none.
+    /// Whether `single_cycle.rs` allocates, and whether it matters that credits come back before
+    /// there was none.
     is_simple: bool,
     awaits_credits: bool,
     /// `None` while a router uses it.

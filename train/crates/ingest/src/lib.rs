@@ -1,7 +1,7 @@
 //! Click logs as text: lines to columns that a trainer reads, with hashing and preprocessing.
 //!
 //! A line has fields with a separator between them: a label, numbers ("dense"), and categories. A
-//! [`Recipe`] says which field is what, and how it changes on its way into a column. [`parse`] does
+//! [`Recipe`] says which field is what, and how it changes on its way into a column. `parse.rs` does
 //! it. Knows no files, no Python and no torch: what is read and written is
 //! `train/python/armillary_train/data`.
 //!

@@ -5,8 +5,8 @@
 //! concatenated blocks: all lengths, then all indices. A rank routes its batch ([`Router`]): whole
 //! features are copied to each of their shards, features of tables cut by rows are bucketized. What
 //! it receives from `W` ranks, for `T` local features, is in the order `(W, T, B)`;
-//! [`Blocks::permute`] makes `(T, W, B)` of it. [`Columns`] moves pooled rows between a batch's
-//! order and that of the shards. Everything keeps the order of samples and of positions within a
+//! [`Blocks::permute_lookups`] makes `(T, W, B)` of it. [`Columns`] moves pooled rows between a
+//! batch's order and that of the shards. Everything keeps the order of samples and of positions within a
 //! bag.
 
 mod columns;
