@@ -677,16 +677,16 @@ class LayoutSpace:
     @property
     def layouts(self) -> int:
         """Number of layouts."""
-    def evaluate(
-        self, limits: tuple[int, int], every: bool, progress: _Progress | None
-    ) -> tuple[int, int, int]:
-        """Takes the times of all layouts that fit, or of every one. Numbers of layouts that fit,
-        may fit and do not fit."""
     def search(
-        self, limits: tuple[int, int], near: bool, count: int, progress: _Progress | None
-    ) -> tuple[int, int, int]:
-        """Finds the `count` fastest layouts by estimate, and all whose bounds are below the
-        estimates of these. Numbers as `evaluate` gives them."""
+        self,
+        limits: tuple[int, int],
+        near: bool,
+        wanted: tuple[int, int],
+        progress: _Progress | None,
+    ) -> tuple[int, int, int, int]:
+        """Finds the layouts that fit whose bounds are at most a floor: the estimate of the
+        `wanted[0]`-th fastest, or `wanted[1]` if that is more. Numbers of layouts that fit, may
+        fit and do not fit; the floor, which the bounds of all other layouts that fit are above."""
     @property
     def kept(self) -> int:
         """Number of the layouts that were found."""

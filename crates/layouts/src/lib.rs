@@ -2,7 +2,8 @@
 //!
 //! The parts of a step are timed by the simulator, each alone. Here they are put together: the
 //! passes of a pipeline in their order (`passes.rs`, `pipeline.rs`), the time of a step (`step.rs`,
-//! `estimate.rs`, `traffic.rs`), the peak memory of a rank (`memory.rs`), and both for a whole space of layouts (`space.rs`).
+//! `estimate.rs`, `traffic.rs`), the peak memory of a rank (`memory.rs`), and both for a whole space
+//! of layouts (`space.rs`).
 //! Not here: which layouts there are, and what a layer does (`python/armillary/workload`). All times
 //! are ps, all sizes bytes.
 
@@ -21,4 +22,3 @@ pub use parts::{Block, Data, Sizes, Split, Unit, Work};
 pub use passes::{Kind, Pass, Schedule, order};
 pub use pipeline::Pipeline;
 pub use space::{Answer, Found, Group, Limits, Space, Tally};
-pub use step::Step;

@@ -6,6 +6,7 @@
 //! the two is its chunk 0.
 
 use crate::passes::{Kind, Pass, Schedule, order};
+use std::collections::HashSet;
 
 /// A pass where it stands in the order of the whole pipeline.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,8 @@ pub struct Pipeline {
     pub(crate) parts: u32,
     pub(crate) chunks: u32,
     pub(crate) both_ways: bool,
+    /// Whether any passes run side by side.
+    pub(crate) overlaps: bool,
     /// Micro-batches that go through a chunk.
     pub(crate) each_way: u32,
     /// Results of each kind.
@@ -68,6 +71,7 @@ impl Pipeline {
             parts,
             chunks,
             both_ways,
+            overlaps: orders.iter().flatten().any(|each| each.overlaps),
             each_way,
             results: (ways * parts * each_way) as usize,
             stops: Vec::new(),
@@ -119,11 +123,7 @@ impl Pipeline {
     }
 
     fn stops_of(&self, stage: u32, passes: &[Pass], each_way: u32) -> Vec<Stop> {
-        let later: std::collections::HashSet<(u32, u32)> = passes
-            .iter()
-            .filter(|each| each.kind == Kind::Weights)
-            .map(|each| (each.micro_batch, each.chunk))
-            .collect();
+        let later = put_off(passes);
         let of = |each: &Pass| {
             let part = self.part(stage, each.chunk);
             // Under DualPipe, results of the two directions stand apart.
@@ -154,13 +154,15 @@ impl Pipeline {
     }
 }
 
+/// Micro-batch and chunk of the backward passes whose weight gradients are passes of their own.
+fn put_off(passes: &[Pass]) -> HashSet<(u32, u32)> {
+    let weights = passes.iter().filter(|each| each.kind == Kind::Weights);
+    weights.map(|each| (each.micro_batch, each.chunk)).collect()
+}
+
 /// The numbers of micro-batches that chunks hold at moments that no other moment exceeds.
 fn most_held(passes: &[Pass], chunks: u32) -> Vec<Vec<u32>> {
-    let later: std::collections::HashSet<(u32, u32)> = passes
-        .iter()
-        .filter(|each| each.kind == Kind::Weights)
-        .map(|each| (each.micro_batch, each.chunk))
-        .collect();
+    let later = put_off(passes);
     let mut now = vec![0; chunks as usize];
     let mut most: Vec<Vec<u32>> = Vec::new();
     for each in passes {

@@ -32,7 +32,7 @@ pub struct Limits {
 }
 
 /// Whether a layout fits the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Surely.
     Yes,
@@ -108,36 +108,16 @@ impl Space {
         self.groups.iter().map(|group| u64::from(group.data.1 - group.data.0)).sum()
     }
 
-    /// Memory and times of every layout that fits, or of every layout.
-    pub fn evaluate(
-        &self,
-        limits: Limits,
-        every: bool,
-        goes_on: &mut dyn FnMut(usize, usize) -> bool,
-    ) -> (Vec<Found>, Tally) {
-        let (mut room, mut tally, mut found) = (Room::default(), Tally::default(), Vec::new());
-        for at in 0..self.groups.len() {
-            self.weigh(at, limits, &mut room, &mut tally, |answer| every || answer == Answer::Yes);
-            for each in std::mem::take(&mut room.wanted) {
-                found.push(self.timed(each, u64::MAX, &mut room).unwrap_or(each));
-            }
-            if !goes_on(at, self.groups.len()) {
-                break;
-            }
-        }
-        found.sort_by_key(|each| (each.estimate, each.group, each.data));
-        (found, tally)
-    }
-
-    /// The layouts that fit, the fastest by estimate first, as far as their bounds are at most the
-    /// estimate of the `count`-th.
+    /// The layouts that fit, the fastest by estimate first, as far as their bounds are at most a
+    /// floor: the estimate of the `count`-th, or `least` if that is more. Every other layout that
+    /// fits has a bound above the floor.
     pub fn search(
         &self,
         limits: Limits,
         near: bool,
-        count: usize,
+        (count, least): (usize, u64),
         goes_on: &mut dyn FnMut(usize, usize) -> bool,
-    ) -> (Vec<Found>, Tally) {
+    ) -> (Vec<Found>, Tally, u64) {
         let (mut room, mut tally) = (Room::default(), Tally::default());
         let mut groups = Vec::with_capacity(self.groups.len());
         for at in 0..self.groups.len() {
@@ -153,12 +133,12 @@ impl Space {
         let mut best = BinaryHeap::new();
         let total = groups.len();
         for (done, (quick, at, wanted)) in groups.into_iter().enumerate() {
-            if quick > most(&best, count) || !goes_on(done, total) {
+            if quick > most(&best, count).max(least) || !goes_on(done, total) {
                 break;
             }
             self.stages_of(at as usize, &mut room.stages);
             for each in wanted {
-                if let Some(timed) = self.timed(each, most(&best, count), &mut room) {
+                if let Some(timed) = self.timed(each, most(&best, count).max(least), &mut room) {
                     best.push(timed.estimate);
                     if best.len() > count {
                         best.pop();
@@ -167,10 +147,10 @@ impl Space {
                 }
             }
         }
-        let most = most(&best, count);
-        found.retain(|each| each.bound <= most);
+        let floor = most(&best, count).max(least);
+        found.retain(|each| each.bound <= floor);
         found.sort_by_key(|each| (each.estimate, each.group, each.data));
-        (found, tally)
+        (found, tally, floor)
     }
 
     /// The layouts that do not fit, as far as their bounds are below `below`: the `count` fastest by
@@ -278,7 +258,7 @@ impl Space {
     /// The layout with its times; none where its bound is above `most`.
     fn timed(&self, each: Found, most: u64, room: &mut Room) -> Option<Found> {
         let walk = self.walk(&each, &room.stages);
-        let bound = walk.step(&mut room.scratch).time;
+        let bound = walk.step(&mut room.scratch);
         if bound > most {
             return None;
         }

@@ -11,15 +11,6 @@ use crate::parts::{Block, Data, Split, Unit, Work};
 use crate::passes::Kind;
 use crate::pipeline::{Pipeline, Stop};
 
-/// The time of a step, and what the busiest stage did in it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
-    /// All of it.
-    pub time: u64,
-    /// Time of the passes of the stage that works most.
-    pub busy: u64,
-}
-
 /// Times of the passes of a part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passes {
@@ -45,7 +36,6 @@ pub(crate) struct Scratch {
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     free: u64,
-    busy: u64,
     /// Ends of the collectives of dense parameters, of experts, of replicas.
     chains: [u64; 3],
     /// Where a pass that runs next to the one after it began, and its stop.
@@ -65,7 +55,7 @@ pub(crate) struct Walk<'a> {
 
 impl Walk<'_> {
     /// A lower bound of the simulated step.
-    pub fn step(&self, scratch: &mut Scratch) -> Step {
+    pub fn step(&self, scratch: &mut Scratch) -> u64 {
         self.prepare(scratch);
         let Scratch { passes, ends, stages, gathered } = scratch;
         for stop in &self.pipeline.stops {
@@ -91,26 +81,25 @@ impl Walk<'_> {
         self.finish(stages)
     }
 
-    /// A lower bound that is quick to find: a stage does all its passes, after the first one has
-    /// come through the stages before it, and before the last one has gone back.
+    /// A lower bound of [`Walk::step`] that is quick to find: a stage does all its passes, after the
+    /// first one has come through the stages before it. Of passes side by side the kernels alone
+    /// take turns.
     pub fn quick(&self) -> u64 {
         let (pipeline, block) = (self.pipeline, self.block);
         let each = u64::from(pipeline.each_way);
+        let of = |work: Work| if pipeline.overlaps { work.kernels } else { work.time };
         let part = |part: u32| {
-            self.split.parts[part as usize].iter().fold((0, 0), |(forward, back), &unit| {
+            self.split.parts[part as usize].iter().fold((0, 0), |(forward, both), &unit| {
                 let unit = &block.units[unit as usize];
-                let whole = unit.inputs.time.min(unit.backward.time);
-                let all = unit.backward.time.min(unit.inputs.time + unit.weights.time);
-                (forward + unit.forward.time, back + unit.again.time + whole.max(all))
+                let apart = of(unit.inputs) + of(unit.weights);
+                let back = of(unit.again) + of(unit.backward).min(apart);
+                (forward + unit.forward.time, both + of(unit.forward) + back)
             })
         };
         let times: Vec<(u64, u64)> = (0..pipeline.parts).map(part).collect();
         let busy = |stage: u32| {
-            let chunks = (0..pipeline.chunks).map(|chunk| {
-                let (forward, back) = times[pipeline.part(stage, chunk) as usize];
-                (forward + back) * each
-            });
-            chunks.sum::<u64>()
+            let chunks = 0..pipeline.chunks;
+            chunks.map(|chunk| times[pipeline.part(stage, chunk) as usize].1 * each).sum::<u64>()
         };
         let before = |stage: u32| {
             if pipeline.both_ways {
@@ -212,7 +201,6 @@ impl Walk<'_> {
                 end = (end + time).saturating_add_signed(sums);
             }
         }
-        lane.busy += end - begins;
         lane.free = end;
         end
     }
@@ -336,7 +324,6 @@ impl Walk<'_> {
         let begins = forward_begins.min(backward_begins);
         let both = (forward_begins + one.time, backward_begins + other.time);
         let end = both.0.max(both.1).max(begins + one.kernels + other.kernels);
-        lane.busy += end - begins;
         if !backward.inputs_only && self.reduces(backward) {
             // No gradient exists before the kernels that come before it.
             let mut ready = backward_begins;
@@ -350,9 +337,8 @@ impl Walk<'_> {
     }
 
     /// Gradients complete, embeddings exchanged, the optimizer, parameters back.
-    fn finish(&self, stages: &mut [Lane]) -> Step {
+    fn finish(&self, stages: &mut [Lane]) -> u64 {
         let data = self.data;
-        let busy = stages.iter().map(|lane| lane.busy).max().unwrap_or(0);
         for (stage, lane) in stages.iter_mut().enumerate() {
             if !data.overlaps_reduction && data.zero < 2 {
                 for (at, &time) in data.reduce_all[stage].iter().enumerate() {
@@ -362,7 +348,7 @@ impl Walk<'_> {
             lane.free = lane.chains.into_iter().fold(lane.free, u64::max);
         }
         let mut ends = stages.iter().map(|lane| lane.free).collect::<Vec<u64>>();
-        Step { time: self.update(&mut ends), busy }
+        self.update(&mut ends)
     }
 
     /// The end of the step where the gradients of each stage are complete at `ends`.
@@ -383,3 +369,7 @@ impl Walk<'_> {
         ended.max().unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+#[path = "step_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@ use crate::signals::minded;
 use executor::Progress;
 use layouts::{
     Answer, Block, Data, Found, Group, Limits, Op, Pipeline, STARTED, Schedule, Sizes, Space,
-    Split, Tally,
+    Split,
 };
 use layouts::{Unit, Work, order};
 use pyo3::exceptions::PyValueError;
@@ -50,27 +50,7 @@ pub struct LayoutSpace {
     found: Vec<Found>,
 }
 
-type GoesOn<'a> = &'a mut dyn FnMut(usize, usize) -> bool;
-
 impl LayoutSpace {
-    fn keep(
-        &mut self,
-        py: Python<'_>,
-        progress: Option<Py<PyAny>>,
-        work: impl FnOnce(&Space, GoesOn<'_>) -> (Vec<Found>, Tally) + Send + 'static,
-    ) -> PyResult<(u64, u64, u64)> {
-        let space = self.space.clone();
-        let (found, tally) = minded(py, progress, move |desk| {
-            let mut goes_on = |at: usize, of: usize| {
-                let progress = Progress { time_ns: 0.0, done: at as u64, total: of as u64 };
-                !at.is_multiple_of(64) || desk.goes_on(progress)
-            };
-            work(&space, &mut goes_on)
-        })?;
-        self.found = found;
-        Ok((tally.yes, tally.near, tally.no))
-    }
-
     fn open(&mut self) -> &mut Space {
         Arc::get_mut(&mut self.space).expect("evaluated by one call at a time")
     }
@@ -250,31 +230,28 @@ impl LayoutSpace {
         self.space.layouts()
     }
 
-    /// Takes memory and times of all layouts that fit, or of every one. The numbers of layouts that
-    /// fit, may fit and do not fit.
-    fn evaluate(
-        &mut self,
-        py: Python<'_>,
-        limits: (u64, u64),
-        every: bool,
-        progress: Option<Py<PyAny>>,
-    ) -> PyResult<(u64, u64, u64)> {
-        let limits = Limits { surely: limits.0, perhaps: limits.1 };
-        self.keep(py, progress, move |space, goes_on| space.evaluate(limits, every, goes_on))
-    }
-
-    /// Finds the `count` fastest layouts that fit, and all whose bounds are below the estimates of
-    /// these.
+    /// Finds the `count` fastest layouts that fit, and all whose bounds are at most the estimates of
+    /// these or `least`. The numbers of layouts that fit, may fit and do not fit, and the floor that
+    /// the bounds of all other layouts that fit are above.
     fn search(
         &mut self,
         py: Python<'_>,
         limits: (u64, u64),
         near: bool,
-        count: usize,
+        wanted: (usize, u64),
         progress: Option<Py<PyAny>>,
-    ) -> PyResult<(u64, u64, u64)> {
+    ) -> PyResult<(u64, u64, u64, u64)> {
         let limits = Limits { surely: limits.0, perhaps: limits.1 };
-        self.keep(py, progress, move |space, goes_on| space.search(limits, near, count, goes_on))
+        let space = self.space.clone();
+        let (found, tally, floor) = minded(py, progress, move |desk| {
+            let mut goes_on = |at: usize, of: usize| {
+                let progress = Progress { time_ns: 0.0, done: at as u64, total: of as u64 };
+                !at.is_multiple_of(64) || desk.goes_on(progress)
+            };
+            space.search(limits, near, wanted, &mut goes_on)
+        })?;
+        self.found = found;
+        Ok((tally.yes, tally.near, tally.no, floor))
     }
 
     /// Layouts that were kept, the fastest first.

@@ -133,17 +133,15 @@ pub fn ends(
     ranks: Vec<u32>,
 ) -> PyResult<Vec<Vec<u64>>> {
     let config = Config {
-        workload: Source::Built(Box::default()),
+        workload: Source::Built(Box::new(workload.0.clone())),
         groups: Vec::new(),
         platform: platform.0.clone(),
         backend: chosen(backend, platform).map_err(|problem| errors::input(py, &[problem]))?,
         fold: true,
         watch: Watch::default(),
     };
-    let workload = workload.0.clone();
-    let ended = minded(py, None, move |desk| {
-        sim::ends(&workload, &config, &mut |progress| desk.goes_on(progress))
-    })?;
+    let ended =
+        minded(py, None, move |desk| sim::ends(&config, &mut |progress| desk.goes_on(progress)))?;
     let (outcome, times) = ended.map_err(|error| errors::run(py, error))?;
     let of = |rank: u32| {
         let at = outcome.class_of.as_ref().map_or(rank, |classes| classes[rank as usize]);

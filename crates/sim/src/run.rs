@@ -69,18 +69,17 @@ fn start(
         .map_err(|error| error.named(&workload.origin))
 }
 
-/// Runs `config`, whose workload was built, and gives the end of every node, by simulated rank.
-/// The class of each rank in the outcome is the index of the simulated rank that it is like.
+/// Runs `config` and gives the end of every node, by simulated rank. The class of each rank in the outcome is the index of the simulated rank that it is like.
 ///
 /// # Errors
 /// As [`run`].
 pub fn ends(
-    workload: &Workload,
     config: &Config,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<(Outcome, Vec<Vec<Time>>), Error> {
+    let workload = read(config)?;
     let mut ends = Ends::default();
-    let outcome = simulate(workload, config, true, Some(&mut ends), &mut |_| Ok(()), progress)?;
+    let outcome = simulate(&workload, config, true, Some(&mut ends), &mut |_| Ok(()), progress)?;
     Ok((outcome, ends.into_times()))
 }
 

@@ -165,12 +165,14 @@ def _plan_tables(model: str, each: PlanOptions) -> None:
 def _plan_layout(model: str, each: PlanOptions) -> None:
     from ..layouts import axes, page
     from ..layouts.search import search
+    from ..workload.frameworks import settings_of
 
     _refuse(each, PlanOptions, "is for embedding tables", _SHARED)
+    decided = settings_of({"framework": each.framework})
     with output.progress("planning", clock=False) as update:
         found = search(
             model,
-            Platform.load(each.platform, settings(each.set_, each.ranks)),
+            Platform.load(each.platform, {**decided, **dict(settings(each.set_, each.ranks))}),
             global_batch=each.global_batch,
             seq=each.seq,
             layout=axes.read(each.layout or (), model),

@@ -339,7 +339,7 @@ class Parts:
         size = at.full // par.tp if par.scatter_gather else at.cut
         layout = laid_out(at)
         carried = tuple(layout.carried(part) for part in range(len(layout.layers)))
-        key = stage_key(par), size, carried, par.both_ways, par.virtual_stages
+        key = stage_key(par), par.tp, size, carried, par.virtual_stages
         return self.once(("messages", key), lambda: self._into_parts(par, size, at.cut, carried))
 
     def _into_parts(self, par: Parallelism, size: int, whole: int, carried: Sequence[int]) -> int:
@@ -371,12 +371,12 @@ class Parts:
             known.update(zip(new, self.clock.collectives(par, new), strict=True))
         return known
 
-    def data_set_key(self, par: Parallelism) -> Hashable:
-        """All that decides what data parallelism does, but for ZeRO."""
+    def data_key(self, par: Parallelism) -> Hashable:
+        """All that decides what data parallelism does."""
         stages: Hashable = None
         if not (par.overlap_grad_reduce and par.overlap_param_gather):
             stages = par.pp, par.virtual_stages, par.both_ways, par.layers_per_stage, par.partition
-        return rank_key(par), size_key(par), data_key(replace(par, zero=0)), stages
+        return rank_key(par), size_key(par), data_key(par), stages
 
     def data(self, par: Parallelism) -> int:
         """A choice of data parallelism, made anew."""

@@ -7,6 +7,7 @@ of their bounds gives the gap. Not here: the parts (`parts.py`), the space (`spa
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +22,13 @@ from ..platform.platform import fit_limits
 from ..uncertainty.interval import indistinct
 from ..units import PS_PER_NS, counted
 from ..workload import build
-from ..workload.frameworks import settings_of
+from ..workload.frameworks import load_framework, settings_of
 from ..workload.parallelism import Parallelism
 from ..workload.parallelism_reader import filled_in
 from . import axes as axes_
 from .parts import Parts
 from .result import LayoutPlan, Ranked, Refused
-from .space import LayoutSpace
+from .space import SEVERAL, LayoutSpace
 from .timing import Clock
 
 Progress = Callable[[float], None]
@@ -64,7 +65,7 @@ class _Search:
     def simulated(self, row: Row) -> Ranked | None:
         """A layout with its simulated step; none where that would take minutes."""
         group, data, bound, estimate, size, _, fits = row
-        chosen = {**self.space.options(self.space.layout(group, data)), **self.common}
+        chosen = {**self.space.options(group, data), **self.common}
         made = build(self.name, **chosen)
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="this run simulates")
@@ -126,20 +127,30 @@ def search(
     length = shape.sequence if seq is None else seq
     notes: list[str] = []
     batch = _batch(length, count, notes) if global_batch is None else global_batch
-    base = filled_in(shape, loaded.name, {**software, "global_batch": batch, "seq": length})
+    own = {"global_batch": batch, "seq": length, "framework_set": framework_set or {}}
+    base = filled_in(shape, loaded.name, own)
     given = dict(layout or {})
     described = target.describe()
     node = described["fabric"]["dims"][0]["size"]
     flash = base.attention == "flash" and given.get("attention", ("flash",)) == ("flash",)
     axes = {**axes_.defaults(shape, count, node, flash), **{k: tuple(v) for k, v in given.items()}}
-    one = {name: values[0] for name, values in axes.items() if name not in _FRAMES}
-    several = [name for name, values in axes.items() if name not in _FRAMES and len(values) > 1]
+    one = {name: values[0] for name, values in axes.items() if name not in SEVERAL}
+    several = [name for name, values in axes.items() if name not in SEVERAL and len(values) > 1]
     if several:
         said = f"several values of {several[0]}"
         raise InputError([Problem("--layout", several[0], said, "one value of this option")])
     base = replace(base, **one)  # type: ignore[arg-type]
-    clock = Clock(target, _network(target, backend))
-    space = LayoutSpace(shape, Parts(shape, clock), base, axes, count, frozenset(given))
+    clock = Clock(target, backend or "analytical")
+    space = LayoutSpace(
+        shape,
+        Parts(shape, clock),
+        base,
+        axes,
+        count,
+        frozenset(given),
+        None if framework is None else load_framework(framework),
+        framework_set or {},
+    )
     space.fill()
     say(0.2)
     core = space.parts.space
@@ -149,12 +160,13 @@ def search(
     if not capacity:
         notes.append(f"{target.name} states no npu.memory.capacity: every layout fits")
     limits = fit_limits(capacity) if capacity else (_UNLIMITED, _UNLIMITED)
-    fitting, close, _ = core.search(limits, near, KEPT, None)
-    say(0.5)
+    fitting, close, _, floor = core.search(
+        limits, near, (KEPT, 0), lambda share, _: say(0.2 + 0.3 * share)
+    )
     found = _Search(loaded, target, clock.backend, space, limits, software)
     if not core.kept:
         raise InputError([_too_large(found, capacity, close)])
-    best, gap, left = _proved(found, simulations, lambda share: say(0.5 + share / 2))
+    best, gap, left = _proved(found, simulations, near, floor, lambda share: say(0.5 + share / 2))
     notes += [*found.notes, *found.warnings[str(best[0].options)]]
     return LayoutPlan(
         loaded.name,
@@ -168,29 +180,11 @@ def search(
         _separated(best),
         gap,
         left,
-        clock.backend or "analytical",
+        clock.backend or "",
         {name: list(values) for name, values in axes.items()},
         _refused(found, best[0], near),
         notes,
     )
-
-
-_FRAMES = (
-    "tp",
-    "cp",
-    "pp",
-    "ep",
-    "etp",
-    "micro_batch",
-    "schedule",
-    "virtual_stages",
-    "overlap_passes",
-    "sp",
-    "zero",
-    "recompute",
-    "recompute_modules",
-)
-"""Options that may have several values."""
 
 
 def _refuse(target: Platform, simulations: int) -> None:
@@ -208,11 +202,6 @@ def _refuse(target: Platform, simulations: int) -> None:
         raise InputError(problems)
 
 
-def _network(target: Platform, backend: str | None) -> str:
-    """The network of the simulations: what was asked for, or one that is quick."""
-    return backend or "analytical"
-
-
 def _batch(seq: int, ranks: int, notes: list[str]) -> int:
     tokens = max(_TOKENS, _TOKENS_OF_RANK * ranks)
     batch = max(1, tokens // seq)
@@ -222,7 +211,9 @@ def _batch(seq: int, ranks: int, notes: list[str]) -> int:
     return batch
 
 
-def _proved(search_: _Search, simulations: int, say: Progress) -> tuple[list[Ranked], float, int]:
+def _proved(
+    search_: _Search, simulations: int, near: bool, floor: int, say: Progress
+) -> tuple[list[Ranked], float, int]:
     """Simulated layouts, the fastest first; the gap; the layouts that are left."""
     core = search_.space.parts.space
     rows = core.fastest(0, core.kept)
@@ -248,6 +239,11 @@ def _proved(search_: _Search, simulations: int, say: Progress) -> tuple[list[Ran
         run(row)
     if not best:
         raise InputError([_too_long(search_)])
+    step = math.ceil(best[0].step_ns * PS_PER_NS)
+    if step > floor:
+        # Estimates may be low: every layout whose bound is below the step counts.
+        core.search(search_.limits, near, (KEPT, step), None)
+        rows = core.fastest(0, core.kept)
 
     def lower() -> list[Row]:
         fastest = best[0].step_ns * PS_PER_NS * (1 - GAP)
@@ -311,7 +307,7 @@ def _reason(search_: _Search, row: Row, near: bool) -> Refused:
     largest = max(range(len(held)), key=lambda part: held[part])
     most = search_.limits[1 if near else 0]
     return Refused(
-        {**space.options(par), **search_.common},
+        {**space.options(group, data), **search_.common},
         estimate / PS_PER_NS,
         stage,
         _PARTS[largest],
@@ -343,7 +339,7 @@ def _change(search_: _Search, par: Parallelism, most: int) -> dict[str, object] 
             continue
         for at, zero in enumerate(space.stages[group]):
             other = replace(frame, zero=zero)
-            changed = [name for name in _FRAMES if getattr(other, name) != getattr(par, name)]
+            changed = [name for name in SEVERAL if getattr(other, name) != getattr(par, name)]
             if len(changed) != 1 or (changed[0], getattr(other, changed[0])) not in wanted:
                 continue
             size = max(map(sum, space.parts.space.held(group, space.first[group] + at)))

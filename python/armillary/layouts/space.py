@@ -11,14 +11,17 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..workload.checks import combination_faults
+from ..workload.frameworks import Framework
 from ..workload.parallelism import FRAMEWORK_KEYS, Parallelism
 from ..workload.placement import even
 from .axes import Values
+from .keys import block_key
 from .parts import Parts
 
-_FRAME = (
+FRAME = (
     "tp",
     "cp",
     "pp",
@@ -30,8 +33,12 @@ _FRAME = (
     "overlap_passes",
     "sp",
 )
-_REPEATED = ("recompute", "recompute_modules")
-PLAIN = Parallelism()
+REPEATED = ("recompute", "recompute_modules")
+SEVERAL = (*FRAME, "zero", *REPEATED)
+"""Options that may have several values."""
+_PLAIN = Parallelism()
+_UNBOUND = ("whole_tensors", "unflatten_us", "grad_all_reduce", "fp32_grad_reduce", "bucket_mb")
+"""Behaviour of frameworks that no bound knows. With ZeRO 0 and 1, layers may share a bucket."""
 
 
 @dataclass
@@ -46,8 +53,12 @@ class LayoutSpace:
     ranks: int
     given: frozenset[str] = frozenset()
     """Axes whose values the user chose."""
+    framework: Framework | None = None
+    """Training framework that decides what is neither an axis nor given in `software`."""
+    software: Mapping[str, object] = field(default_factory=dict)
+    """Behaviour of the framework that the user chose."""
     frames: list[Parallelism] = field(default_factory=list)
-    """Group by group, the layout without its ZeRO stage."""
+    """Group by group, the layout without its ZeRO stage and what the framework decides."""
     stages: list[tuple[int, ...]] = field(default_factory=list)
     """ZeRO stages of each group."""
     first: list[int] = field(default_factory=list)
@@ -58,10 +69,11 @@ class LayoutSpace:
         self._valid: dict[Hashable, bool] = {}
         self._sets: dict[Hashable, tuple[int, int]] = {}
         groups = [(par, zeros) for frame in self._frames() for par, zeros in self._groups(frame)]
-        self.parts.measure(par for par, _ in groups)
+        self.parts.measure(self._decided(par, zeros[0]) for par, zeros in groups)
         space = self.parts.space
-        for par, zeros in groups:
-            span = self._data(par, zeros)
+        for frame, zeros in groups:
+            span = self._data(frame, zeros)
+            par = self._decided(frame, zeros[0])
             space.group(
                 self.parts.pipeline(par),
                 self.parts.split(par),
@@ -69,22 +81,40 @@ class LayoutSpace:
                 self.parts.messages(par),
                 span,
             )
-            self.frames.append(par)
+            self.frames.append(frame)
             self.stages.append(zeros)
             self.first.append(span[0])
 
     def layout(self, group: int, data: int) -> Parallelism:
         """A layout by its group and its choice of data parallelism."""
-        return replace(self.frames[group], zero=self.stages[group][data - self.first[group]])
+        return self._decided(self.frames[group], self.stages[group][data - self.first[group]])
 
-    def options(self, par: Parallelism) -> dict[str, object]:
-        """The options of the model's workload that make this layout, without those that are as by
+    def _decided(self, frame: Parallelism, zero: int) -> Parallelism:
+        """A layout with what its framework decides, as `run` has it."""
+        if self.framework is None:
+            return frame if frame.zero == zero else replace(frame, zero=zero)
+        plain = replace(frame, zero=zero)
+        options = {each.name: getattr(plain, each.name) for each in dataclasses.fields(plain)}
+        chosen = {
+            each.name: each.value
+            for each in self.framework.choices
+            if each.name not in self.axes and each.name not in self.software and each.holds(options)
+        }
+        return replace(plain, **chosen)  # type: ignore[arg-type]
+
+    def options(self, group: int, data: int) -> dict[str, object]:
+        """The options of the model's workload that make a layout, without those that are as by
         default and without the framework's."""
+        par = replace(self.frames[group], zero=self.stages[group][data - self.first[group]])
+        named = {each.name for each in self.framework.choices} if self.framework else set()
         found = {
             each.name: getattr(par, each.name)
             for each in dataclasses.fields(Parallelism)
             if each.name not in (*FRAMEWORK_KEYS, "framework", "framework_set", "ranks")
-            and getattr(par, each.name) != getattr(PLAIN, each.name)
+            and (
+                getattr(par, each.name) != getattr(_PLAIN, each.name)
+                or (each.name in named and each.name in self.axes)
+            )
         }
         usual = {
             "sp": bool(self.model.experts) and par.tp > 1,
@@ -100,7 +130,7 @@ class LayoutSpace:
             dp, rest = divmod(self.ranks, tp * cp * pp)  # type: ignore[operator]
             if rest:
                 continue
-            rows = product(*(of[name] for name in _FRAME[3:]))
+            rows = product(*(of[name] for name in FRAME[3:]))
             for row in rows:
                 if not self._plausible(tp, cp, pp, dp, row):  # type: ignore[arg-type]
                     continue
@@ -134,7 +164,7 @@ class LayoutSpace:
     def _frame(
         self, tp: object, cp: object, pp: object, dp: int, row: Sequence[object]
     ) -> Parallelism:
-        named = dict(zip(_FRAME, (tp, cp, pp, *row), strict=True))
+        named = dict(zip(FRAME, (tp, cp, pp, *row), strict=True))
         if named["virtual_stages"] != 1 and named["schedule"] == "1f1b":
             named["schedule"] = "interleaved"
         exchange = self.base.cp_comm_type
@@ -144,13 +174,17 @@ class LayoutSpace:
 
     def _groups(self, frame: Parallelism) -> Iterator[tuple[Parallelism, tuple[int, ...]]]:
         """The frame with each recomputation, and the ZeRO stages that go with it."""
-        for recompute, modules in product(*(self.axes[name] for name in _REPEATED)):
+        for recompute, modules in product(*(self.axes[name] for name in REPEATED)):
             if modules and recompute in ("full", "ops"):
                 continue
             par = replace(frame, recompute=recompute, recompute_modules=modules)  # type: ignore[arg-type]
-            zeros = tuple(zero for zero in self._zeros(par) if self._fits_together(par, zero))
-            if zeros:
-                yield par, zeros
+            zeros = [zero for zero in self._zeros(par) if self._fits_together(par, zero)]
+            # A framework may have layers do something else with another ZeRO stage.
+            blocks: dict[Hashable, list[int]] = {}
+            for zero in zeros:
+                key = block_key(self._decided(par, zero)) if self.framework else None
+                blocks.setdefault(key, []).append(zero)
+            yield from ((par, tuple(each)) for each in blocks.values())
 
     def _zeros(self, par: Parallelism) -> tuple[int, ...]:
         """ZeRO stages; where nothing is replicated they all do the same."""
@@ -158,7 +192,12 @@ class LayoutSpace:
         return wanted if par.copies > 1 or "zero" in self.given else (0,)
 
     def _fits_together(self, par: Parallelism, zero: int) -> bool:
-        """Whether recomputation and ZeRO go with the schedule of the frame."""
+        """Whether recomputation and ZeRO go with the schedule of the frame, and with what its
+        framework decides. Raises `InputError` for behaviour that no bound knows."""
+        if self.framework is not None:
+            decided = self._decided(par, zero)
+            _refuse(decided)
+            return not combination_faults(self.model, decided)
         key = (
             zero,
             par.recompute,
@@ -173,8 +212,19 @@ class LayoutSpace:
 
     def _data(self, par: Parallelism, zeros: tuple[int, ...]) -> tuple[int, int]:
         """Choices of data parallelism next to each other: the first, and one past the last."""
-        key = self.parts.data_set_key(par), zeros
+        layouts = [self._decided(par, zero) for zero in (zeros if self.framework else zeros[:1])]
+        key = tuple(map(self.parts.data_key, layouts)), zeros
         if key not in self._sets:
-            made = [self.parts.data(replace(par, zero=zero)) for zero in zeros]
+            made = [self.parts.data(self._decided(par, zero)) for zero in zeros]
             self._sets[key] = made[0], made[-1] + 1
         return self._sets[key]
+
+
+def _refuse(par: Parallelism) -> None:
+    """Refuses behaviour of a framework that no bound knows."""
+    for name in _UNBOUND:
+        value = getattr(par, name)
+        if value and not (name == "bucket_mb" and par.zero > 1):
+            said = f"{name} {value} with ZeRO {par.zero}: no bound knows what it changes"
+            allowed = "--layout zero=..., another framework, or armillary sweep"
+            raise InputError([Problem("plan", "framework", said, allowed)])

@@ -60,13 +60,13 @@ class Clock:
         """Time of each collective."""
         program = Program()
         after: list[int] = []
-        marks: list[int | None] = []
+        marks = []
         for number, (kind, size, group) in enumerate(wanted):
             after = [program.collective(str(number), after, kind, size, group)]
             marks += after
         alone = replace(par, cp_comm_type="all_gather")
         (ends,) = self._ends(alone, [program] * par.pp, [0])
-        return _spans(ends[node] for node in marks if node is not None)
+        return _spans(ends[node] for node in marks)
 
     def messages(self, par: Parallelism, sizes: Sequence[int]) -> list[list[int]]:
         """Time of a message of each size from each stage to the next, the last one's to the

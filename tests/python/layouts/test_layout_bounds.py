@@ -28,7 +28,7 @@ def test_no_bound_is_above_the_simulated_step(
     target = Platform.load(platform, npus=ranks)
     drawn = list(draw(model, ranks, count, seed))
     parts, indices = space_of(model, target, drawn)
-    parts.space.evaluate((0, 0), True, None)
+    parts.space.search((2**63, 2**63), False, (count, 0), None)
     rows = {row[0]: row for row in parts.space.fastest(0, len(drawn))}
     errors = []
     for group, (each, data) in enumerate(zip(drawn, indices, strict=True)):

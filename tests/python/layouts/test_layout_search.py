@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -10,7 +12,8 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.layouts import axes
 from armillary.layouts.parts import Parts
-from armillary.layouts.search import search
+from armillary.layouts.result import Ranked
+from armillary.layouts.search import Row, _proved, _Search, search
 from armillary.layouts.space import LayoutSpace
 from armillary.layouts.timing import Clock
 from armillary.model.decoder_reader import decoder
@@ -57,8 +60,8 @@ def test_the_winner_equals_that_of_all_simulations(model: str, seed: int) -> Non
     steps = []
     for group, zeros in enumerate(space.stages):
         for at in range(len(zeros)):
-            par = space.layout(group, space.first[group] + at)
-            run = arm.simulate(arm.workload.build(model, **space.options(par)), target)
+            options = space.options(group, space.first[group] + at)
+            run = arm.simulate(arm.workload.build(model, **options), target)
             if run.fits == "yes":
                 steps.append(run.step_time_ns)
     assert len(steps) == found.fitting > 1
@@ -122,3 +125,46 @@ def test_spaces_without_a_layout_are_refused() -> None:
         search("llama-3-405b", PLATFORM, 8, global_batch=8)
     with pytest.raises(InputError, match="several values of precision"):
         search("llama-3-8b", PLATFORM, 8, layout={"precision": ("bf16", "fp8")})
+
+
+class _Core:
+    """Two layouts; the faster one is kept only when its bound is below what is asked for."""
+
+    rows = ((0, 0, 10_000, 10_000, 1, 0, "yes"), (1, 1, 15_000, 30_000, 1, 0, "yes"))
+
+    def __init__(self) -> None:
+        self.least = 10_000
+
+    def search(self, limits: object, near: bool, wanted: tuple[int, int], say: object) -> None:
+        self.least = max(self.least, wanted[1])
+
+    @property
+    def kept(self) -> int:
+        return len(self.fastest(0, 2))
+
+    def fastest(self, first: int, count: int) -> list[Row]:
+        return [row for row in self.rows if row[2] <= self.least]
+
+
+def test_low_estimates_hide_no_layout() -> None:
+    """A layout that no estimate was near to is found by its bound, or counted as open."""
+    steps = {0: 20.0, 1: 16.0}
+
+    def simulated(row: Row) -> Ranked:
+        return Ranked({"tp": row[0]}, steps[row[0]], row[2] / 1e3, row[3] / 1e3, 1, "yes")
+
+    def proved(simulations: int) -> tuple[list[Ranked], float, int]:
+        job = SimpleNamespace(
+            simulated=simulated,
+            space=SimpleNamespace(parts=SimpleNamespace(space=_Core())),
+            limits=(1, 1),
+            notes=[],
+        )
+        return _proved(cast("_Search", job), simulations, False, 10_000, lambda share: None)
+
+    best, gap, left = proved(2)
+    assert [each.step_ns for each in best] == [16.0, 20.0]
+    assert (gap, left) == (0.0, 0)
+    best, gap, left = proved(1)
+    assert [each.step_ns for each in best] == [20.0]
+    assert (gap, left) == (0.25, 1)
