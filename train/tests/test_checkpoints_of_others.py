@@ -41,7 +41,7 @@ FACTS = parse(load_model(str(RECORDED / "dcn.yml")))
 
 @cache
 def theirs() -> ModuleType:
-    """What PyTorch writes checkpoints with. It takes a second to load, on one worker."""
+    """The module that writes checkpoints of PyTorch. It takes a second to load, on one worker."""
     import torch.distributed.checkpoint as found
 
     return found

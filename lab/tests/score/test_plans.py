@@ -112,7 +112,7 @@ def test_drawn_jobs_agree_with_a_search(seed: int) -> None:
 
 
 def test_ranks() -> None:
-    """By the formula for ranks without ties: 1 - 6 sum d^2 / (n (n^2 - 1))."""
+    """The formula for ranks without ties: 1 - 6 sum d^2 / (n (n^2 - 1))."""
     pairs = [(1.0, 10.0), (2.0, 30.0), (3.0, 20.0), (4.0, 40.0)]
     assert spearman(pairs) == pytest.approx(1 - 6 * 2 / (4 * 15))
     assert spearman([(1.0, 2.0), (2.0, 1.0)]) is None

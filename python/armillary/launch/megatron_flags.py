@@ -161,9 +161,9 @@ UNMODELED: Mapping[str, str] = {
 """Flags that change the time, and what the simulator does instead."""
 
 REFUSED: Mapping[str, str] = {
-    "batch-size": "is no flag of this release",
-    "model-parallel-size": "is no flag of this release",
-    "checkpoint-activations": "is no flag of this release",
+    "batch-size": "is not a flag of this release",
+    "model-parallel-size": "is not a flag of this release",
+    "checkpoint-activations": "is not a flag of this release",
     "yaml-cfg": "moves the flags to another file",
     "use-checkpoint-args": "takes the model from a checkpoint",
     "use-mp-args-from-checkpoint-args": "takes the layout from a checkpoint",
@@ -193,7 +193,7 @@ REFUSED: Mapping[str, str] = {
     "relative-attention-num-buckets": "has relative position embeddings",
     "relative-attention-max-distance": "has relative position embeddings",
     "moe-use-upcycling": "converts a dense model",
-    "moe-extended-tp": "is no flag of this release",
+    "moe-extended-tp": "is not a flag of this release",
     "kitchen-config-file": "has a recipe of its own",
     "kitchen-recipe-number": "has a recipe of its own",
     "fp8-quantizer-factory": "names a recipe by Python code",

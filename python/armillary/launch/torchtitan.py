@@ -269,7 +269,7 @@ def _model(given: Given, base: Model | None, is_toml: bool) -> Model | None:
         given.problems.append(Problem(given.file, key[1], said, f"{preset} before --from"))
     if base is None and preset is None:
         known = ", ".join(f"{a} {b}" for a, b in (FLAVORS if is_toml else CONFIGS))
-        said = f"{one} {two} is no known model"
+        said = f"{one} {two} is not a known model"
         given.problems.append(Problem(given.file, key[0], said, f"{known}; or MODEL before --from"))
         return None
     return base or load_model(str(preset))

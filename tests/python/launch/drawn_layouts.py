@@ -74,7 +74,7 @@ def layers_of_parts(shape: Decoder, par: Parallelism) -> tuple[tuple[int, ...], 
 def meaning(
     model: Model, options: Mapping[str, object], behaviour: tuple[str, ...]
 ) -> dict[str, object]:
-    """What the options mean: values that have no effect are left out, and so are keys of
+    """The options that mean something, without values that have no effect and without keys of
     `framework_set` but those of `behaviour`."""
     par = resolved(model, options)
     found: dict[str, object] = {

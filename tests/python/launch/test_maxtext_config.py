@@ -106,7 +106,7 @@ def test_exported_layouts_mean_the_same() -> None:
             back["shard_ranks"] = first["shard_ranks"]
         assert back == first, text
     assert written > 200
-    # The name of the file that a configuration extends is no key of it.
+    # The name of the file that a configuration extends is not one of its keys.
     assert used - {"base_config"} <= set(RECORDED["keys"])
 
 

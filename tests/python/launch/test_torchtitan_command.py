@@ -182,7 +182,7 @@ def test_a_toml_file_means_what_its_keys_say(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("name = ", "name == ", "is not TOML"),
-        ('flavor = "8B"', 'flavor = "9B"', "llama3 9B is no known model"),
+        ('flavor = "8B"', 'flavor = "9B"', "llama3 9B is not a known model"),
         ("tensor_parallel_degree = 2", "tensor_parallel_degree = 3", "64 ranks are not"),
         ("tensor_parallel_degree = 2", "tensor_parallel_size = 2", "unknown key"),
         ("tensor_parallel_degree = 2", 'tensor_parallel_degree = "x"', "invalid count: 'x'"),
@@ -206,7 +206,7 @@ def test_bad_files(tmp_path: Path, old: str, new: str, said: str) -> None:
         ("--parallelism.tensor_parallel_degree $TP", "does not say: \\$TP"),
         ("--parallelism.pipeline_parallel_schedule ZBVZeroBubble", "unknown value"),
         ("--override.imports my.module", "by Python code"),
-        ("--module llama9 --config x", "llama9 x is no known model"),
+        ("--module llama9 --config x", "llama9 x is not a known model"),
         ("--parallelism.pipeline_parallel_degree 8 --parallelism.tensor_parallel_degree 1 "
          "--parallelism.pipeline_parallel_layers_per_stage 3", "28 parts of 3 layers"),
         ("activation_checkpoint:memory-budget", "is memory-budget"),

@@ -11,7 +11,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// By simulated rank and node.
+    /// The ends by simulated rank and node.
     pub fn into_times(self) -> Vec<Vec<Time>> {
         self.times
     }

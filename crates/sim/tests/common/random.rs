@@ -14,7 +14,7 @@ use sim::BackendKind;
 use std::sync::Arc;
 use units::{Bytes, Span};
 
-/// `usual` random cases, or as many as `PROPTEST_CASES` says (`make thorough`).
+/// `usual` random cases, or the number that `PROPTEST_CASES` gives (`make thorough`).
 pub fn cases(usual: u32) -> ProptestConfig {
     let all = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let wanted = std::env::var_os("PROPTEST_CASES").map_or(usual, |_| all.cases);

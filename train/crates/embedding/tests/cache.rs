@@ -201,7 +201,7 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// 40 random cases, or as many as `PROPTEST_CASES` says (`make thorough`).
+/// 40 random cases, or the number that `PROPTEST_CASES` gives (`make thorough`).
 fn usual() -> ProptestConfig {
     let all = ProptestConfig::default();
     let cases = std::env::var_os("PROPTEST_CASES").map_or(40, |_| all.cases);
