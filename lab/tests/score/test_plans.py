@@ -17,7 +17,8 @@ from armillary_lab.measured.training import failures, trainings
 from armillary_lab.measured.tried import SOURCES, Tried, of_layout, of_row, of_training, ours
 from armillary_lab.predict import left_out, training_steps
 from armillary_lab.predict.plans import Predicted, predict
-from armillary_lab.score.choices import choices, spearman, summaries
+from armillary_lab.score.choices import choices, summaries
+from armillary_lab.score.correlation import spearman
 from armillary_lab.score.plans import known, main, read
 
 SHARED = ROOT / "../shared/truth/plan"

@@ -60,7 +60,7 @@ def test_configurations_of_one_node_are_ranked() -> None:
         "vtrain_single", lambda run: run.model.name == "gpt-12x2048" and run.gpus == 8, 1000
     )
     assert len(found) > 20
-    assert training_steps.spearman(found) > 0.95
+    assert training_steps.agreement(found) > 0.95
     assert training_steps.lost(found) <= training_steps.BEST
 
 
@@ -71,9 +71,9 @@ def _made(ours: float, measured: float, room: bool = True) -> TimePrediction:
 def test_rank_correlation_by_hand() -> None:
     """Ranks 1, 2, 3 against 1, 3, 2: 1 - 6 (0 + 1 + 1) / (3 * 8) = 0.5; equal values share their
     mean rank."""
-    assert training_steps.spearman([_made(1, 1), _made(2, 9), _made(3, 5)]) == pytest.approx(0.5)
-    assert training_steps.spearman([_made(1, 1), _made(1, 1), _made(3, 5)]) == pytest.approx(1)
-    assert training_steps.spearman([_made(2, 1), _made(2, 3), _made(2, 5)]) == 0
+    assert training_steps.agreement([_made(1, 1), _made(2, 9), _made(3, 5)]) == pytest.approx(0.5)
+    assert training_steps.agreement([_made(1, 1), _made(1, 1), _made(3, 5)]) == pytest.approx(1)
+    assert training_steps.agreement([_made(2, 1), _made(2, 3), _made(2, 5)]) == 0
 
 
 def test_what_our_best_loses() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .. import documents
 from ..errors import InputError, Problem
-from ..model.files import Model, load_model
+from ..model.files import DECODERS, Model, load_model
 from . import (
     deepspeed,
     deepspeed_export,
@@ -21,7 +21,7 @@ from . import (
     torchtitan_export,
 )
 from .launched import Launched
-from .wanted import DECODERS, Wanted, wanted
+from .wanted import Wanted, wanted
 
 AUTO = "auto"
 _WHAT = "a launch script or a configuration"

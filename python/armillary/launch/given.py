@@ -84,6 +84,17 @@ class Given:
         self.fault(key, f"invalid count: {shown(value)}", f"{least} to {MOST}")
         return None
 
+    def world(self, each: int | None, nodes: int | None, ranks: int | None) -> int | None:
+        """Ranks: those that were given, or `each` on every node; without a number of nodes one."""
+        found = each * (nodes or 1) if each else None
+        if ranks is not None and found is not None and ranks != found:
+            said = f"{ranks}, but the file starts {each} x {nodes or 1} = {found}"
+            self.problems.append(Problem(self.file, "--ranks", said, "leave it out"))
+        if ranks is None and found is None and not self.problems:
+            said = "is missing: the file does not say how many ranks there are"
+            self.problems.append(Problem(self.file, "--ranks", said, "--ranks N"))
+        return ranks or found
+
     def number(self, key: str) -> float | None:
         """A number that is not below 0."""
         value = self._single(key)

@@ -160,20 +160,6 @@ def _keep(keys: dict[str, Said], flag: str, values: list[Word], where: Word) -> 
     keys[flag] = Said(value, f"line {where.line}", unknown, assumed)
 
 
-def _world(given: Given, ranks: int | None) -> tuple[int | None, int | None]:
-    """Ranks, and ranks of a node."""
-    each = given.count(_LAUNCHER[0]) or given.count(_LAUNCHER[1])
-    nodes = given.count(_LAUNCHER[2]) or 1
-    world = each * nodes if each else None
-    if ranks is not None and world is not None and ranks != world:
-        said = f"{ranks}, but the file starts {each} x {nodes} = {world}"
-        given.problems.append(Problem(given.file, "--ranks", said, "leave it out"))
-    if ranks is None and world is None and not given.problems:
-        said = "is missing: the file does not say how many ranks there are"
-        given.problems.append(Problem(given.file, "--ranks", said, "--ranks N"))
-    return ranks or world, each
-
-
 def _degrees(given: Given, options: dict[str, object], ranks: int | None) -> None:
     tp = given.count("--tensor-model-parallel-size") or 1
     cp = given.count("--context-parallel-size") or 1
@@ -191,7 +177,8 @@ def _degrees(given: Given, options: dict[str, object], ranks: int | None) -> Non
         options["cp_comm_type"] = _EXCHANGES.get(kinds[0])
     elif cp > 1:
         options["cp_comm_type"] = "p2p"
-    world, _ = _world(given, ranks)
+    each = given.count(_LAUNCHER[0]) or given.count(_LAUNCHER[1])
+    world = given.world(each, given.count(_LAUNCHER[2]), ranks)
     unit = tp * cp * pp
     if world is not None and world % unit:
         said = f"{world} ranks are not a multiple of tp {tp} x cp {cp} x pp {pp} = {unit}"

@@ -136,7 +136,9 @@ def read_torchtitan(text: str, file: str, base: Model | None, ranks: int | None)
     given = _of_toml(text, file) if is_toml else _of_command(text, file)
     model = _model(given, base, is_toml)
     options: dict[str, object] = {"framework": FRAMEWORK}
-    _degrees(given, options, _world(given, ranks))
+    each, nodes = given.count("nproc_per_node"), given.count("nnodes")
+    given.asked.update(_LAUNCHER)
+    _degrees(given, options, given.world(each, nodes, ranks))
     layers = decoder(model).layers if model is not None else None
     _stages(given, options, layers)
     _batch(given, options)
@@ -235,19 +237,6 @@ _LAUNCHER = (
     "nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_ranks_filter",
     "role", "tee", "node_rank", "master_addr", "master_port", "virtual_local_rank", "job_id",
 )  # fmt: skip
-
-
-def _world(given: Given, ranks: int | None) -> int | None:
-    each, nodes = given.count("nproc_per_node"), given.count("nnodes") or 1
-    given.asked.update(_LAUNCHER)
-    found = each * nodes if each else None
-    if ranks is not None and found is not None and ranks != found:
-        said = f"{ranks}, but the file starts {each} x {nodes} = {found}"
-        given.problems.append(Problem(given.file, "--ranks", said, "leave it out"))
-    if ranks is None and found is None and not given.problems:
-        said = "is missing: the file does not say how many ranks there are"
-        given.problems.append(Problem(given.file, "--ranks", said, "--ranks N"))
-    return ranks or found
 
 
 def _model(given: Given, base: Model | None, is_toml: bool) -> Model | None:

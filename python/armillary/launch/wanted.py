@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..model.decoder_reader import decoder
-from ..model.files import Model, load_model
+from ..model.files import DECODERS, Model, load_model
 from ..old_words import options as of_today
-from ..workload.decoder_plan import DecoderPlan
+from ..workload.decoder_plan import laid_out
 from ..workload.framework_set import flat
 from ..workload.frameworks import load_framework
 from ..workload.parallelism import FRAMEWORK_KEYS, Parallelism
@@ -22,7 +22,6 @@ from ..workload.parallelism_reader import parallelism
 from ..workload.placement import Layout
 from ..workload.setting import Setting
 
-DECODERS = ("transformer", "moe")
 OF_DATA = ("imbalance",)
 """Options that describe data, not a layout."""
 
@@ -41,7 +40,7 @@ class Wanted:
     @property
     def layout(self) -> Layout:
         """Layers of each part of the pipeline."""
-        return DecoderPlan(Setting(self.shape, self.par)).layout
+        return laid_out(Setting(self.shape, self.par))
 
     def refuse(self, option: str, said: object, allowed: str) -> None:
         """Keeps an option that the framework can't express."""

@@ -3,8 +3,8 @@
 The *chosen* layout is the one with the shortest predicted step of those that leave a tenth of the
 memory free: closer to the limit allocators ask the driver again in every step, which predicted
 times leave out (docs/models/memory.md). Where none does, it is one that fits; where none fits, one
-that is near the limit. Here: jobs, choices and
-ranks. Not here: predictions (`predict/plans.py`) and files (`plans.py`)."""
+that is near the limit. Here: jobs, choices and their summary. Not here: predictions
+(`predict/plans.py`) and files (`plans.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..predict.plans import Predicted
-from .training_steps import ranks
+from .correlation import spearman
 
 NEAR, FAR = 3.0, 8.0
 """How much longer than the fastest a chosen step may be, percent."""
@@ -137,15 +137,6 @@ def _chosen(found: Sequence[_Layout]) -> _Layout | None:
         if some:
             return min(some, key=lambda each: each.ours or 0.0)
     return None
-
-
-def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Rank correlation; equal values share their mean rank. Nothing for fewer than three, or where
-    all are the same."""
-    columns = [[pair[at] for pair in pairs] for at in (0, 1)]
-    if len(pairs) < 3 or any(len(set(values)) == 1 for values in columns):
-        return None
-    return statistics.correlation(*map(ranks, columns))
 
 
 def summaries(found: Sequence[Choice]) -> list[Summary]:

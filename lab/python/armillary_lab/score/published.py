@@ -24,7 +24,8 @@ from ..predict.peak_memory import MemoryPrediction
 from ..predict.plans import Predicted
 from ..predict.training_steps import TimePrediction
 from ..predict.vision import RatePrediction
-from .training_steps import choices, lost, spearman
+from .correlation import spearman
+from .training_steps import agreement, choices, lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +137,9 @@ def sweep_ranking(found: Sequence[Sweep]) -> Ranking | None:
     if not sets:
         return None
     runs = sum(map(len, sets))
-    correlation = sum(_spearman(pairs) * len(pairs) for pairs in sets) / runs
+    correlation = sum((spearman(pairs) or 0.0) * len(pairs) for pairs in sets) / runs
     lost = [100 * (min(pairs, key=lambda each: each[1])[0] / min(pairs)[0] - 1) for pairs in sets]
     return Ranking("sweeps", len(sets), runs, correlation, statistics.median(lost))
-
-
-def _spearman(pairs: Sequence[tuple[float, float]]) -> float:
-    """Spearman's rank correlation of (measured, ours); equal values share their mean rank."""
-    ranks = [_ranks([pair[at] for pair in pairs]) for at in (0, 1)]
-    return statistics.correlation(*ranks) if all(len(set(each)) > 1 for each in ranks) else 0.0
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    ordered = sorted(values)
-    first = {value: at for at, value in reversed(list(enumerate(ordered)))}
-    count = Counter(values)
-    return [first[value] + (count[value] - 1) / 2 for value in values]
 
 
 def of_steps(found: Sequence[TimePrediction]) -> list[Score]:
@@ -267,7 +255,7 @@ def rankings(found: Sequence[TimePrediction]) -> list[Ranking]:
         if not sets:
             continue
         runs = sum(map(len, sets))
-        correlation = sum(spearman(same) * len(same) for same in sets) / runs
+        correlation = sum(agreement(same) * len(same) for same in sets) / runs
         loss = statistics.median(lost(same) for same in sets)
         result.append(Ranking(source, len(sets), runs, correlation, loss))
     return result

@@ -19,6 +19,7 @@ from ..predict import nanotron
 from ..predict.training_steps import TimePrediction, predict, predictions
 from ..study import Study, StudyRow, analytical, limit
 from . import coverage, vision
+from .correlation import spearman
 from .scatter import scatter
 
 if TYPE_CHECKING:
@@ -158,19 +159,9 @@ def choices(found: Sequence[TimePrediction]) -> list[list[TimePrediction]]:
     return [same for same in sets if len(same) >= 5]
 
 
-def spearman(found: Sequence[TimePrediction]) -> float:
+def agreement(found: Sequence[TimePrediction]) -> float:
     """Rank correlation of our times and measured ones; 0 where either are all the same."""
-    ours, measured = ([getattr(e, key) for e in found] for key in ("ours", "measured"))
-    if len(set(ours)) == 1 or len(set(measured)) == 1:
-        return 0.0
-    return statistics.correlation(ranks(ours), ranks(measured))
-
-
-def ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1, equal values their mean."""
-    order = sorted(values)
-    first = {value: order.index(value) + 1 for value in set(values)}
-    return [first[value] + (order.count(value) - 1) / 2 for value in values]
+    return spearman([(each.ours, each.measured) for each in found]) or 0.0
 
 
 def lost(found: Sequence[TimePrediction]) -> float:
@@ -198,10 +189,10 @@ def _rank_rows(
     if not sets:
         return
     label = f"{name} ({len(sets)} choices of {sum(map(len, sets))} configurations)"
-    weighted = sum(spearman(same) * len(same) for same in sets) / sum(map(len, sets))
-    worst = min(sets, key=spearman)
+    weighted = sum(agreement(same) * len(same) for same in sets) / sum(map(len, sets))
+    worst = min(sets, key=agreement)
     why = (
-        f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {spearman(worst):.2f} "
+        f"worst: {worst[0].run.model.name} on {worst[0].run.gpus} GPUs, {agreement(worst):.2f} "
         f"of {len(worst)}"
     )
     least = limit(RANKS, ">")
