@@ -3,8 +3,7 @@
 use crate::signals::minded;
 use executor::Progress;
 use layouts::{
-    Answer, Block, Data, Found, Group, Limits, Op, Pipeline, STARTED, Schedule, Sizes, Space,
-    Split,
+    Answer, Block, Data, Found, Group, Limits, Op, Pipeline, STARTED, Schedule, Sizes, Space, Split,
 };
 use layouts::{Unit, Work, order};
 use pyo3::exceptions::PyValueError;
