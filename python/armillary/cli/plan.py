@@ -19,6 +19,7 @@ from .options import Json, PlatformName, ReportName, Settings, settings
 from .verb_options import takes
 
 if TYPE_CHECKING:
+    from ..layouts.result import LayoutPlan, Ranked
     from ..plan.choice import Plan
     from ..report.page import Page
 
@@ -71,6 +72,11 @@ class _Layouts(_Main):
     Megatron's without the limits of any version."""
     simulations: Annotated[int, typer.Option(metavar="N", min=1)] = 32
     """Most layouts that are simulated to prove the best one."""
+    export: Annotated[
+        tuple[str, str] | None, typer.Option("--export", metavar="FRAMEWORK FILE")
+    ] = None
+    """Write launch flags of the best layout: for megatron, torchtitan, nemo, deepspeed or
+    maxtext."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +148,7 @@ def plan(model: Model, each: PlanOptions) -> None:
         from ..model.files import DECODERS, load_model
 
         files = {"--output": each.out, "--json": each.json, "--report": each.report}
+        files["--export"] = each.export[1] if each.export else None
         output.claim(files, each.platform, model)
         if load_model(model).family in DECODERS:
             _plan_layout(model, each)
@@ -168,6 +175,7 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
     from ..workload.frameworks import settings_of
 
     _refuse(each, PlanOptions, "is for embedding tables", _SHARED)
+    _known(each.export)
     decided = settings_of({"framework": each.framework})
     with output.progress("planning", clock=False) as update:
         found = search(
@@ -184,6 +192,46 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
         )
     data = {"schema": LAYOUT_SCHEMA, "version": __version__, **found.to_dict()}
     _write(each, data, page.page(data))
+    _export(each.export, model, found)
+
+
+def _known(export: tuple[str, str] | None) -> None:
+    """Refuses an unknown framework before the search."""
+    from ..launch import EXPORTS
+
+    if export is not None and export[0] not in EXPORTS:
+        said = f"unknown framework {export[0]!r}"
+        raise InputError([Problem("", "--export", said, ", ".join(EXPORTS))])
+
+
+def _export(export: tuple[str, str] | None, model: str, found: LayoutPlan) -> None:
+    """Writes launch flags of the best layout. Raises `InputError` if the framework can't express
+    it, which names the fastest simulated layout that it can."""
+    from ..launch import export as text_of
+    from ..layouts.result import words
+
+    if export is None:
+        return
+    framework, path = export
+
+    def attempt(layout: Ranked) -> str | InputError:
+        try:
+            return text_of(model, layout.options, framework)
+        except InputError as error:
+            return error
+
+    text = attempt(found.winner)
+    if isinstance(text, str):
+        output.write_text(path, text, "launch file")
+        return
+    others = (each for each in found.best[1:] if isinstance(attempt(each), str))
+    other = next(others, None)
+    if other is None:
+        raise text
+    behind = (other.step_ns / found.winner.step_ns - 1) * 100
+    said = f"the best layout has no form in {framework}"
+    allowed = f"the next layout that has one is {behind:.1f} % slower: {words(other.options)}"
+    raise InputError([*text.problems, Problem("plan", "--export", said, allowed)])
 
 
 def _write(each: PlanOptions, data: dict[str, Any], made: Page) -> None:
@@ -193,7 +241,7 @@ def _write(each: PlanOptions, data: dict[str, Any], made: Page) -> None:
     output.write_json(each.json, json_text.dumps(data, indent=2))
     if each.report is not None:
         output.write_page(each.report, made.html())
-    if "-" not in (each.out, each.json, each.report):
+    if "-" not in (each.out, each.json, each.report, (each.export or ("", ""))[1]):
         words.show(made, output.console())
 
 

@@ -48,6 +48,7 @@ def test_the_best_layout_in_words_as_json_and_as_a_page(
         (("--set", "npu.launch.kernel=80 us"), "no bound knows"),
         (("--layout", "tp=3"), "no layout of these values"),
         (("--layout", "precision=bf16,fp8"), "several values of precision"),
+        (("--export", "carrier-pigeon", "run.sh"), "unknown framework 'carrier-pigeon'"),
     ],
 )
 def test_bad_input_is_refused(
@@ -57,6 +58,36 @@ def test_bad_input_is_refused(
     run = armillary(*_JOB, *given, cwd=tmp_path)
     assert run.returncode == 2, run.stdout
     assert said in run.stderr and "Traceback" not in run.stderr
+
+
+def test_launch_flags_of_the_best_layout_give_it_again(
+    armillary: Armillary, tmp_path: Path
+) -> None:
+    """What is written reads back as a job with the same simulated step."""
+    run = armillary(*_JOB, *_FEW, "--export", "megatron", "run.sh", "--json", "p.json")
+    assert run.returncode == 0, run.stderr
+    assert "launch file written to run.sh" in run.stderr
+    best = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))["best"][0]
+    back = armillary("workload", "--from", "auto", "run.sh", "--write-model", "m.yml")
+    (line,) = [line for line in back.stderr.splitlines() if line.startswith("options: ")]
+    words = line.removeprefix("options: ").split()
+    again = armillary("run", "m.yml", "-p", "dgx-h100-16n", "--json", "-", *words)
+    assert json.loads(again.stdout)["step_time_ns"] == best["step_ns"]
+
+
+def test_a_layout_that_a_framework_has_no_form_of_is_refused(
+    armillary: Armillary, tmp_path: Path
+) -> None:
+    """The list is written all the same, and the message names a layout that has a form."""
+    pipes = ("--layout", "tp=1", "--layout", "pp=2", "--layout", "zero=1", "--layout", "cp=2")
+    modules = ("--layout", "schedule=1f1b,zb-h1", "--layout", "virtual_stages=1")
+    run = armillary(*_JOB, *pipes, *modules, "--export", "megatron", "run.sh", "--json", "p.json")
+    assert run.returncode == 2, run.stdout
+    best = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))["best"]
+    assert best[0]["options"]["schedule"] == "zb-h1"
+    assert "zb-h1, which Megatron-LM has no setting for" in run.stderr
+    assert "the next layout that has one is" in run.stderr
+    assert not (tmp_path / "run.sh").exists()
 
 
 def test_options_for_decoders_are_refused_for_tables(armillary: Armillary) -> None:
