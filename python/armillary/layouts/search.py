@@ -1,9 +1,10 @@
-"""The fastest layouts of a model on a platform, proved by bounds.
+"""The fastest layouts of a model on one machine, proved by bounds.
 
 Every layout has its memory, a lower bound of its simulated step and an estimate of it. The fastest
 by estimate are simulated. The search ends when no other layout has a bound below the best simulated
 step, or after a number of simulations. Then the layouts that are left are counted, and the lowest
-of their bounds gives the gap. Not here: the parts (`parts.py`), the space (`space.py`)."""
+of their bounds gives the gap. Not here: the parts (`parts.py`), the space (`space.py`), several
+machines (`joint.py`)."""
 
 from __future__ import annotations
 
@@ -15,58 +16,135 @@ from dataclasses import dataclass, field, replace
 
 from ..api import simulate
 from ..errors import InputError, Problem
-from ..model.decoder_reader import decoder
-from ..model.files import Model, load_model
+from ..model.files import Model
 from ..platform import AnyPlatform, Platform
 from ..platform.platform import fit_limits
 from ..uncertainty.interval import indistinct
 from ..units import PS_PER_NS, counted
 from ..workload import build
-from ..workload.frameworks import load_framework, settings_of
+from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism
-from ..workload.parallelism_reader import filled_in
-from . import axes as axes_
-from .parts import Parts
+from .job import SIMULATIONS, Job
 from .result import LayoutPlan, Ranked, Refused
-from .space import SEVERAL, LayoutSpace
+from .space import SEVERAL, LayoutSpace, space_of
 from .timing import Clock
 
 Progress = Callable[[float], None]
 
-SIMULATIONS = 32
-"""Most simulations of a search."""
 KEPT = 64
 """Layouts whose estimates are compared."""
 GAP = 0.01
 """A search ends early when the rest is proved to be faster by at most this share."""
-_TOKENS, _TOKENS_OF_RANK = 1 << 22, 1 << 10
-"""Tokens of a step where none are given: these in all, or these for each rank if that is more."""
 _REFUSED = 8
 _PARTS = ("weights", "gradients", "optimizer state", "activations", "temporary buffers")
 _UNLIMITED = 2**63
 
+Row = tuple[int, int, int, int, int, int, str]
+"""Group, choice of data parallelism, bound, estimate, bytes, fullest stage, whether it fits."""
+
 
 @dataclass
-class _Search:
-    """A search as it goes on."""
+class Search:
+    """A search on one machine as it goes on."""
 
-    name: Model
+    job: Job
     target: Platform
     backend: str | None
     space: LayoutSpace
+    capacity: int | None
+    """Bytes of an NPU, if the platform states them."""
     limits: tuple[int, int]
-    common: Mapping[str, object]
-    """Options that make the framework of all layouts."""
+    """Bytes up to which a layout surely fits, and up to which it may."""
+    fitting: int = 0
+    """Layouts that surely fit."""
+    close: int = 0
+    """Layouts that may fit."""
+    floor: int = 0
+    """The bounds of all layouts that fit and are not among the rows are above it, ps."""
+    rows: list[Row] = field(default_factory=list)
+    best: list[Ranked] = field(default_factory=list)
+    """Simulated layouts, the fastest first."""
+    done: set[tuple[int, int]] = field(default_factory=set)
+    """Layouts that were simulated."""
+    long: set[tuple[int, int]] = field(default_factory=set)
+    """Layouts that were not, because that takes minutes."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
     """Warnings of each run, by the options of its layout."""
-    notes: list[str] = field(default_factory=list)
-    """Warnings of the search."""
+
+    def look(self, say: Progress) -> None:
+        """Finds the layouts with the smallest estimates. Raises `InputError` where none fits."""
+        core = self.space.parts.space
+        fitting, close, _, floor = core.search(
+            self.limits, self.job.near, (KEPT, 0), lambda share, _: say(share)
+        )
+        self.fitting, self.close, self.floor = fitting, close, floor
+        self.rows = core.fastest(0, core.kept)
+        if not self.rows:
+            raise InputError([_too_large(self)])
+
+    @property
+    def lowest(self) -> float:
+        """No layout that fits has a faster step, ns."""
+        return min(row[2] for row in self.rows) / PS_PER_NS
+
+    def open_rows(self, step_ns: float) -> list[Row]:
+        """Layouts that were not simulated and whose bounds are below a step."""
+        most = math.ceil(step_ns * PS_PER_NS)
+        if most > self.floor:
+            # Estimates may be low: every layout whose bound is below the step counts.
+            core = self.space.parts.space
+            *_, self.floor = core.search(self.limits, self.job.near, (KEPT, most), None)
+            self.rows = core.fastest(0, core.kept)
+        return [
+            row
+            for row in self.rows
+            if row[2] / PS_PER_NS < step_ns and (row[0], row[1]) not in self.done
+        ]
+
+    def prove(self, say: Progress, most: int | None = None, below: float = math.inf) -> None:
+        """Simulates layouts until no other one is much faster. No more than `most` of them, and
+        after the first one none whose step is surely not below `below`, in ns. Raises `InputError`
+        where each takes minutes."""
+        most = self.job.simulations if most is None else most
+
+        def spent() -> bool:
+            return len(self.done) + len(self.long) >= most
+
+        def hopeless(ps: int) -> bool:
+            return bool(self.best) and ps / PS_PER_NS >= below
+
+        for row in self.rows:
+            slower = self.best and row[3] / PS_PER_NS >= self.best[0].step_ns
+            enough = slower and (len(self.best) >= _SHOWN or below < math.inf)
+            if enough or spent() or hopeless(row[2]):
+                break
+            self._run(row)
+            say(len(self.done) / most)
+        if not self.best:
+            raise InputError([_too_long(self)])
+
+        def left() -> list[Row]:
+            fastest = min(self.best[0].step_ns, below)
+            rows = (row for row in self.open_rows(fastest) if (row[0], row[1]) not in self.long)
+            promising = (row for row in rows if row[2] / PS_PER_NS < fastest * (1 - GAP))
+            return sorted(promising, key=lambda row: (row[2], row[0], row[1]))
+
+        while not spent() and (rows := left()):
+            self._run(rows[0])
+            say(len(self.done) / most)
+
+    def _run(self, row: Row) -> None:
+        one = self.simulated(row)
+        (self.done if one else self.long).add((row[0], row[1]))
+        if one:
+            self.best.append(one)
+            self.best.sort(key=lambda each: (each.step_ns, str(sorted(each.options.items()))))
 
     def simulated(self, row: Row) -> Ranked | None:
         """A layout with its simulated step; none where that would take minutes."""
         group, data, bound, estimate, size, _, fits = row
-        chosen = {**self.space.options(group, data), **self.common}
-        made = build(self.name, **chosen)
+        chosen = {**self.space.options(group, data), **self.job.software}
+        made = build(self.job.model, **chosen)
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="this run simulates")
             try:
@@ -89,8 +167,44 @@ class _Search:
             high,
         )
 
+    def plan(self) -> LayoutPlan:
+        """What was found and proved."""
+        fastest = self.best[0]
+        open_ = self.open_rows(fastest.step_ns)
+        lowest = min((row[2] / PS_PER_NS for row in open_), default=fastest.step_ns)
+        return LayoutPlan(
+            self.job.model.name,
+            self.target.name,
+            self.target.npus,
+            self.job.global_batch,
+            self.job.seq,
+            self.space.parts.space.layouts,
+            self.fitting,
+            self.close,
+            _separated(self.best),
+            max(0.0, 1 - lowest / fastest.step_ns),
+            len(open_),
+            self.backend or "",
+            {name: list(values) for name, values in self.space.axes.items()},
+            _refused(self, fastest),
+            [*self.job.notes, *self._notes(), *self.warnings[str(fastest.options)]],
+        )
 
-Row = tuple[int, int, int, int, int, int, str]
+    def _notes(self) -> list[str]:
+        found = []
+        if not self.capacity:
+            found.append(f"{self.target.name} states no npu.memory.capacity: every layout fits")
+        if self.long:
+            found.append(
+                f"{counted(len(self.long), 'layout')} with small estimates or bounds "
+                f"{'was' if len(self.long) == 1 else 'were'} not simulated: a run takes minutes, "
+                "because many of its ranks differ"
+            )
+        return found
+
+
+_SHOWN = 5
+"""Least number of layouts that are simulated, if there are enough."""
 
 
 def search(
@@ -114,159 +228,44 @@ def search(
     `{"tp": (4, 8), "zero": (1,)}`. Raises `InputError` for wrong options, and where no layout
     fits."""
     say = progress or (lambda _: None)
-    loaded = load_model(model)
-    shape = decoder(loaded)
-    software = {
-        key: value
-        for key, value in (("framework", framework), ("framework_set", framework_set))
-        if value is not None
-    }
-    target = Platform.of(platform, settings_of(software), npus=ranks)
-    _refuse(target, simulations)
-    count = target.npus
-    length = shape.sequence if seq is None else seq
-    notes: list[str] = []
-    batch = _batch(length, count, notes) if global_batch is None else global_batch
-    own = {"global_batch": batch, "seq": length, "framework_set": framework_set or {}}
-    base = filled_in(shape, loaded.name, own)
-    given = dict(layout or {})
-    described = target.describe()
-    node = described["fabric"]["dims"][0]["size"]
-    flash = base.attention == "flash" and given.get("attention", ("flash",)) == ("flash",)
-    axes = {**axes_.defaults(shape, count, node, flash), **{k: tuple(v) for k, v in given.items()}}
-    one = {name: values[0] for name, values in axes.items() if name not in SEVERAL}
-    several = [name for name, values in axes.items() if name not in SEVERAL and len(values) > 1]
-    if several:
-        said = f"several values of {several[0]}"
-        raise InputError([Problem("--layout", several[0], said, "one value of this option")])
-    base = replace(base, **one)  # type: ignore[arg-type]
-    clock = Clock(target, backend or "analytical")
-    space = LayoutSpace(
-        shape,
-        Parts(shape, clock),
-        base,
-        axes,
-        count,
-        frozenset(given),
-        None if framework is None else load_framework(framework),
-        framework_set or {},
+    target = Platform.of(platform, settings_of({"framework": framework}), npus=ranks)
+    job = Job.of(
+        model,
+        target.npus,
+        global_batch=global_batch,
+        seq=seq,
+        layout=layout,
+        framework=framework,
+        framework_set=framework_set,
+        near=near,
+        simulations=simulations,
+        backend=backend,
     )
-    space.fill()
+    found = opened(job, target)
     say(0.2)
-    core = space.parts.space
-    if not core.layouts:
-        raise InputError([_none(loaded.name, count, batch)])
-    capacity = described["npu"].get("memory_capacity_bytes")
-    if not capacity:
-        notes.append(f"{target.name} states no npu.memory.capacity: every layout fits")
+    found.look(lambda share: say(0.2 + 0.3 * share))
+    found.prove(lambda share: say(0.5 + share / 2))
+    return found.plan()
+
+
+def opened(job: Job, target: Platform) -> Search:
+    """A search on a machine, with the times of all parts of its layouts. Raises `InputError`."""
+    _refuse_hosts(target)
+    clock = Clock(target, job.backend or "analytical")
+    space = space_of(job, target, clock)
+    space.fill()
+    if not space.parts.space.layouts:
+        raise InputError([_none(job, target.npus)])
+    capacity = target.describe()["npu"].get("memory_capacity_bytes")
     limits = fit_limits(capacity) if capacity else (_UNLIMITED, _UNLIMITED)
-    fitting, close, _, floor = core.search(
-        limits, near, (KEPT, 0), lambda share, _: say(0.2 + 0.3 * share)
-    )
-    found = _Search(loaded, target, clock.backend, space, limits, software)
-    if not core.kept:
-        raise InputError([_too_large(found, capacity, close)])
-    best, gap, left = _proved(found, simulations, near, floor, lambda share: say(0.5 + share / 2))
-    notes += [*found.notes, *found.warnings[str(best[0].options)]]
-    return LayoutPlan(
-        loaded.name,
-        target.name,
-        count,
-        batch,
-        length,
-        core.layouts,
-        fitting,
-        close,
-        _separated(best),
-        gap,
-        left,
-        clock.backend or "",
-        {name: list(values) for name, values in axes.items()},
-        _refused(found, best[0], near),
-        notes,
-    )
+    return Search(job, target, clock.backend, space, capacity, limits)
 
 
-def _refuse(target: Platform, simulations: int) -> None:
-    problems = []
-    if not 1 <= simulations <= 100_000:
-        problems.append(
-            Problem("", "simulations", f"invalid number: {simulations}", "1 to 100,000")
-        )
-    described = target.describe()
-    launch = described["npu"].get("launch") or {}
+def _refuse_hosts(target: Platform) -> None:
+    launch = target.describe()["npu"].get("launch") or {}
     if any(launch.values()):
         said = "is set: no bound knows what hosts add to a step"
-        problems.append(Problem(target.source, "npu.launch", said, "--set npu.launch=null"))
-    if problems:
-        raise InputError(problems)
-
-
-def _batch(seq: int, ranks: int, notes: list[str]) -> int:
-    tokens = max(_TOKENS, _TOKENS_OF_RANK * ranks)
-    batch = max(1, tokens // seq)
-    notes.append(
-        f"assumed: a step of {counted(batch, 'sample')} of {seq} tokens; --global-batch sets it"
-    )
-    return batch
-
-
-def _proved(
-    search_: _Search, simulations: int, near: bool, floor: int, say: Progress
-) -> tuple[list[Ranked], float, int]:
-    """Simulated layouts, the fastest first; the gap; the layouts that are left."""
-    core = search_.space.parts.space
-    rows = core.fastest(0, core.kept)
-    best: list[Ranked] = []
-    done: set[tuple[int, int]] = set()
-    long: set[tuple[int, int]] = set()
-
-    def run(row: Row) -> None:
-        one = search_.simulated(row)
-        (done if one else long).add((row[0], row[1]))
-        if one:
-            best.append(one)
-            best.sort(key=lambda each: (each.step_ns, str(sorted(each.options.items()))))
-        say(len(done) / simulations)
-
-    def known(row: Row) -> bool:
-        return (row[0], row[1]) in done | long
-
-    for row in rows:
-        slower = best and row[3] / PS_PER_NS >= best[0].step_ns and len(best) >= _SHOWN
-        if slower or len(done) + len(long) >= simulations:
-            break
-        run(row)
-    if not best:
-        raise InputError([_too_long(search_)])
-    step = math.ceil(best[0].step_ns * PS_PER_NS)
-    if step > floor:
-        # Estimates may be low: every layout whose bound is below the step counts.
-        core.search(search_.limits, near, (KEPT, step), None)
-        rows = core.fastest(0, core.kept)
-
-    def lower() -> list[Row]:
-        fastest = best[0].step_ns * PS_PER_NS * (1 - GAP)
-        open_ = (row for row in rows if row[2] < fastest and not known(row))
-        return sorted(open_, key=lambda row: (row[2], row[0], row[1]))
-
-    while (left := lower()) and len(done) + len(long) < simulations:
-        run(left[0])
-    open_ = [
-        row for row in rows if (row[0], row[1]) not in done and row[2] / PS_PER_NS < best[0].step_ns
-    ]
-    lowest = min((row[2] / PS_PER_NS for row in open_), default=best[0].step_ns)
-    if long:
-        search_.notes.append(
-            f"{counted(len(long), 'layout')} with small estimates or bounds "
-            f"{'was' if len(long) == 1 else 'were'} not simulated: a run takes minutes, because "
-            "many of its ranks differ"
-        )
-    return best, max(0.0, 1 - lowest / best[0].step_ns), len(open_)
-
-
-_SHOWN = 5
-"""Least number of layouts that are simulated, if there are enough."""
+        raise InputError([Problem(target.source, "npu.launch", said, "--set npu.launch=null")])
 
 
 def _separated(best: Sequence[Ranked]) -> list[Ranked]:
@@ -290,24 +289,24 @@ def _separated(best: Sequence[Ranked]) -> list[Ranked]:
     return found
 
 
-def _refused(search_: _Search, winner: Ranked, near: bool) -> list[Refused]:
+def _refused(search_: Search, winner: Ranked) -> list[Refused]:
     """The layouts that would be faster than the best one, and do not fit."""
     space = search_.space
     rows = space.parts.space.refused(
-        search_.limits, near, int(winner.step_ns * PS_PER_NS), _REFUSED
+        search_.limits, search_.job.near, int(winner.step_ns * PS_PER_NS), _REFUSED
     )
-    return [_reason(search_, row, near) for row in rows]
+    return [_reason(search_, row) for row in rows]
 
 
-def _reason(search_: _Search, row: Row, near: bool) -> Refused:
+def _reason(search_: Search, row: Row) -> Refused:
     group, data, _, estimate, size, stage, _ = row
     space = search_.space
     par = space.layout(group, data)
     held = space.parts.space.held(group, data)[stage]
     largest = max(range(len(held)), key=lambda part: held[part])
-    most = search_.limits[1 if near else 0]
+    most = search_.limits[1 if search_.job.near else 0]
     return Refused(
-        {**space.options(group, data), **search_.common},
+        {**space.options(group, data), **search_.job.software},
         estimate / PS_PER_NS,
         stage,
         _PARTS[largest],
@@ -318,7 +317,7 @@ def _reason(search_: _Search, row: Row, near: bool) -> Refused:
     )
 
 
-def _change(search_: _Search, par: Parallelism, most: int) -> dict[str, object] | None:
+def _change(search_: Search, par: Parallelism, most: int) -> dict[str, object] | None:
     """The change of memory's options after which the layout fits, the one that frees least."""
     space = search_.space
     wanted = {
@@ -351,23 +350,28 @@ def _change(search_: _Search, par: Parallelism, most: int) -> dict[str, object] 
     return {name: value}
 
 
-def _too_long(search_: _Search) -> Problem:
+def _too_long(search_: Search) -> Problem:
     """Each of the fastest layouts takes minutes to simulate."""
     said = "every layout that was tried takes minutes to simulate, because many of its ranks differ"
-    return Problem(search_.name.name, "simulations", said, "--layout cp=1, or fewer ranks")
+    return Problem(search_.job.model.name, "simulations", said, "--layout cp=1, or fewer ranks")
 
 
-def _none(name: str, ranks: int, batch: int) -> Problem:
-    said = f"no layout of these values on {counted(ranks, 'rank')} with {batch} samples a step"
-    return Problem(name, "layout", said, "more values, or another --global-batch or --ranks")
+def _none(job: Job, ranks: int) -> Problem:
+    said = (
+        f"no layout of these values on {counted(ranks, 'rank')} with {job.global_batch} samples a "
+        "step"
+    )
+    allowed = "more values, or another --global-batch or --ranks"
+    return Problem(job.model.name, "layout", said, allowed)
 
 
-def _too_large(search_: _Search, capacity: int, close: int) -> Problem:
+def _too_large(search_: Search) -> Problem:
     """No layout fits: the least memory that one needs."""
     least = search_.space.parts.space.least_bytes()
+    capacity = search_.capacity or 0
     said = (
         f"no layout fits: each needs {least / 1e9:.1f} GB or more on its fullest rank, and an NPU "
         f"has {capacity / 1e9:.1f} GB"
     )
-    more = "--near takes layouts that may fit; " if close else ""
+    more = "--near takes layouts that may fit; " if search_.close else ""
     return Problem(search_.target.source, "memory", said, f"{more}more ranks, or a smaller step")

@@ -13,13 +13,17 @@ from itertools import product
 
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
+from ..platform import Platform
 from ..workload.checks import combination_faults
-from ..workload.frameworks import Framework
+from ..workload.frameworks import Framework, load_framework
 from ..workload.parallelism import FRAMEWORK_KEYS, Parallelism
+from ..workload.parallelism_reader import filled_in
 from ..workload.placement import even
-from .axes import Values
+from .axes import Values, defaults
+from .job import Job
 from .keys import block_key
 from .parts import Parts
+from .timing import Clock
 
 FRAME = (
     "tp",
@@ -218,6 +222,33 @@ class LayoutSpace:
             made = [self.parts.data(self._decided(par, zero)) for zero in zeros]
             self._sets[key] = made[0], made[-1] + 1
         return self._sets[key]
+
+
+def space_of(job: Job, target: Platform, clock: Clock) -> LayoutSpace:
+    """The space of a job on a machine, without layouts so far. Raises `InputError` for several
+    values of an option that takes one."""
+    shape, count, given = job.shape, target.npus, job.layout
+    behaviour = job.framework_set or {}
+    own = {"global_batch": job.global_batch, "seq": job.seq, "framework_set": behaviour}
+    base = filled_in(shape, job.model.name, own)
+    node = target.describe()["fabric"]["dims"][0]["size"]
+    flash = base.attention == "flash" and given.get("attention", ("flash",)) == ("flash",)
+    axes = {**defaults(shape, count, node, flash), **{k: tuple(v) for k, v in given.items()}}
+    one = {name: values[0] for name, values in axes.items() if name not in SEVERAL}
+    several = [name for name, values in axes.items() if name not in SEVERAL and len(values) > 1]
+    if several:
+        said = f"several values of {several[0]}"
+        raise InputError([Problem("--layout", several[0], said, "one value of this option")])
+    return LayoutSpace(
+        shape,
+        Parts(shape, clock),
+        replace(base, **one),  # type: ignore[arg-type]
+        axes,
+        count,
+        frozenset(given),
+        None if job.framework is None else load_framework(job.framework),
+        behaviour,
+    )
 
 
 def _refuse(par: Parallelism) -> None:

@@ -11,9 +11,10 @@ import pytest
 import armillary as arm
 from armillary.errors import InputError
 from armillary.layouts import axes
+from armillary.layouts.job import Job
 from armillary.layouts.parts import Parts
 from armillary.layouts.result import Ranked
-from armillary.layouts.search import Row, _proved, _Search, search
+from armillary.layouts.search import Row, Search, search
 from armillary.layouts.space import LayoutSpace
 from armillary.layouts.timing import Clock
 from armillary.model.decoder_reader import decoder
@@ -130,41 +131,46 @@ def test_spaces_without_a_layout_are_refused() -> None:
 class _Core:
     """Two layouts; the faster one is kept only when its bound is below what is asked for."""
 
-    rows = ((0, 0, 10_000, 10_000, 1, 0, "yes"), (1, 1, 15_000, 30_000, 1, 0, "yes"))
+    every = ((0, 0, 10_000, 10_000, 1, 0, "yes"), (1, 1, 15_000, 30_000, 1, 0, "yes"))
+    layouts = 2
 
     def __init__(self) -> None:
         self.least = 10_000
 
-    def search(self, limits: object, near: bool, wanted: tuple[int, int], say: object) -> None:
+    def search(
+        self, limits: object, near: bool, wanted: tuple[int, int], say: object
+    ) -> tuple[int, int, int, int]:
         self.least = max(self.least, wanted[1])
+        return 2, 0, 0, self.least
 
     @property
     def kept(self) -> int:
         return len(self.fastest(0, 2))
 
     def fastest(self, first: int, count: int) -> list[Row]:
-        return [row for row in self.rows if row[2] <= self.least]
+        return [row for row in self.every if row[2] <= self.least]
+
+
+class _Fake(Search):
+    """A search whose layouts have known steps."""
+
+    def simulated(self, row: Row) -> Ranked:
+        """The layout with its step."""
+        step = {0: 20.0, 1: 16.0}[row[0]]
+        return Ranked({"tp": row[0]}, step, row[2] / 1e3, row[3] / 1e3, 1, "yes")
 
 
 def test_low_estimates_hide_no_layout() -> None:
     """A layout that no estimate was near to is found by its bound, or counted as open."""
-    steps = {0: 20.0, 1: 16.0}
 
-    def simulated(row: Row) -> Ranked:
-        return Ranked({"tp": row[0]}, steps[row[0]], row[2] / 1e3, row[3] / 1e3, 1, "yes")
+    def proved(simulations: int) -> tuple[list[float], list[Row]]:
+        job = cast("Job", SimpleNamespace(simulations=simulations, near=False))
+        space = cast("LayoutSpace", SimpleNamespace(parts=SimpleNamespace(space=_Core())))
+        found = _Fake(job, Platform.load(PLATFORM), None, space, None, (1, 1))
+        found.look(lambda _: None)
+        found.prove(lambda _: None)
+        steps = [each.step_ns for each in found.best]
+        return steps, found.open_rows(steps[0])
 
-    def proved(simulations: int) -> tuple[list[Ranked], float, int]:
-        job = SimpleNamespace(
-            simulated=simulated,
-            space=SimpleNamespace(parts=SimpleNamespace(space=_Core())),
-            limits=(1, 1),
-            notes=[],
-        )
-        return _proved(cast("_Search", job), simulations, False, 10_000, lambda share: None)
-
-    best, gap, left = proved(2)
-    assert [each.step_ns for each in best] == [16.0, 20.0]
-    assert (gap, left) == (0.0, 0)
-    best, gap, left = proved(1)
-    assert [each.step_ns for each in best] == [20.0]
-    assert (gap, left) == (0.25, 1)
+    assert proved(2) == ([16.0, 20.0], [])
+    assert proved(1) == ([20.0], [_Core.every[1]])
