@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from arrows import House
 from conftest import ROOT
 
@@ -43,14 +40,12 @@ LAB = House(
 )
 
 
-@pytest.mark.parametrize("path", LAB.modules(), ids=LAB.name_of)
-def test_lab_arrows(path: Path) -> None:
-    LAB.check_arrows(path)
+def test_lab_arrows() -> None:
+    LAB.check_arrows()
 
 
-@pytest.mark.parametrize("path", LAB.modules(), ids=LAB.name_of)
-def test_lab_libraries(path: Path) -> None:
-    LAB.check_libraries(path)
+def test_lab_libraries() -> None:
+    LAB.check_libraries()
 
 
 def test_lab_rooms_have_no_cycle() -> None:
