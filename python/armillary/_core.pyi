@@ -32,6 +32,7 @@ __all__ = [
     "fits",
     "interruption_is_said",
     "is_backend",
+    "memory",
     "outside",
     "passes",
     "platform_keys",
@@ -613,6 +614,22 @@ def passes(
     """The passes of a stage in order: kind, micro-batch, chunk, whether it runs side by side with
     the pass after it. Raises `ValueError` for an unknown schedule."""
 
+_Sizes = Sequence[int]
+"""`armillary.workload.memory.Sizes`."""
+_Rules = tuple[int, int, bool, int, int, int, int, str]
+"""`armillary.workload.memory.Rules`."""
+_Shares = tuple[int, bool, int, int, int, int, bool, bool, int | None]
+"""`armillary.workload.memory.Shares`."""
+
+def memory(
+    chunks: Sequence[Sequence[_Sizes]],
+    passes: Sequence[tuple[str, int, int, bool]],
+    rules: _Rules,
+    shares: _Shares,
+) -> tuple[list[int], list[int]]:
+    """Peak bytes on a rank of a stage: weights, gradients, optimizer state, activations and
+    temporary bytes; and the first three of what lies outside of the NPU."""
+
 @final
 class LayoutSpace:
     """Layouts as combinations of parts; all times are ps, all sizes bytes
@@ -624,27 +641,15 @@ class LayoutSpace:
         self, name: str, stages: int, micro_batches: int, chunks: int, overlap: bool
     ) -> int:
         """Adds a pipeline; its index."""
-    def split(
-        self, parts: Sequence[Sequence[int]], heads: Sequence[int], sharing: Sequence[int]
-    ) -> int:
-        """Adds the kinds of units of each part, which kinds are heads, and the stages with a copy
-        of the embedding; the index."""
-    def block(
-        self,
-        units: Sequence[Sequence[int]],
-        whole: int,
-        dropped: int,
-        loss: int,
-        metric_logits: int,
-        weight_bytes: int,
-        optimizer_bytes: int,
-        eager: bool,
-    ) -> int:
-        """Adds kinds of units, 26 numbers each; the index."""
+    def split(self, parts: Sequence[Sequence[int]], sharing: Sequence[int]) -> int:
+        """Adds the kinds of units of each part, and the stages with a copy of the embedding; the
+        index."""
+    def block(self, units: Sequence[tuple[Sequence[int], _Sizes]], rules: _Rules) -> int:
+        """Adds kinds of units, 20 numbers and their sizes each; the index."""
     def data(
         self,
+        shares: _Shares,
         *,
-        zero: int,
         overlaps_reduction: bool,
         overlaps_gathering: bool,
         reduce: Sequence[tuple[int, int]],
@@ -656,13 +661,6 @@ class LayoutSpace:
         shared: int,
         optimizer: float,
         optimizer_each: float,
-        experts_apart: bool,
-        dense_ranks: int,
-        expert_ranks: int,
-        gradient_bytes: int,
-        stays: int,
-        in_place: bool,
-        copied: bool,
         dims: Sequence[int],
     ) -> int:
         """Adds a choice of data parallelism; its index."""

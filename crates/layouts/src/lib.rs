@@ -17,8 +17,8 @@ mod step;
 mod traffic;
 
 pub use estimate::{Op, STARTED};
-pub use memory::Held;
-pub use parts::{Block, Data, Sizes, Split, Unit, Work};
+pub use memory::{Held, Stage};
+pub use parts::{Block, Data, Gradients, Place, Sizes, Split, Unit, Work};
 pub use passes::{Kind, Pass, Schedule, order};
 pub use pipeline::Pipeline;
 pub use space::{Answer, Found, Group, Limits, Space, Tally};

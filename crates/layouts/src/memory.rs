@@ -1,11 +1,12 @@
-//! Peak memory of a rank of each stage.
+//! Peak memory of a rank of a stage: the one formula, of a run and of a whole space of layouts.
 //!
-//! What lies where, and why, is described in `python/armillary/workload/memory.py`, which computes
-//! the sizes of single units. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054, figure 1);
-//! Korthikanti et al. 2022 (arXiv:2205.05198, table 2).
+//! Sizes of single units, and what lies where and why, are in
+//! `python/armillary/workload/memory.py`. Sources: Rajbhandari et al. 2020 (arXiv:1910.02054,
+//! figure 1); Korthikanti et al. 2022 (arXiv:2205.05198, table 2).
 
-use crate::parts::{Block, Data, Split};
-use crate::pipeline::Pipeline;
+use crate::parts::{Block, Data, Gradients, Place, Sizes, Split};
+use crate::passes::Pass;
+use crate::pipeline::{Pipeline, each_peak, moments, put_off};
 
 /// Peak bytes on a rank, by what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +32,20 @@ impl Held {
 
 /// Sizes of a stage's units together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stage {
-    pub dense: u64,
-    pub expert: u64,
+pub struct Stage {
+    pub(crate) dense: u64,
+    pub(crate) expert: u64,
+    frozen: [u64; 2],
     activations: u64,
+    again: u64,
     narrow: u64,
     largest: u64,
+    largest_trained: u64,
     placeholders: u64,
-    tensor: u64,
+    head: u64,
+    /// Parameters of the largest tensor of layers, and of other units.
+    tensors: [u64; 2],
+    has_layers: bool,
     has_head: bool,
 }
 
@@ -48,82 +55,165 @@ pub(crate) fn stages(pipeline: &Pipeline, split: &Split, block: &Block, out: &mu
     let mut kept = vec![0; pipeline.chunks as usize];
     for stage in 0..pipeline.stages {
         let mut found = Stage::default();
-        let (mut head, mut layers) = (0, 0);
         for chunk in 0..pipeline.chunks {
             let part = pipeline.part(stage, chunk);
-            kept[chunk as usize] = 0;
-            for &unit in &split.parts[part as usize] {
-                let sizes = &block.units[unit as usize].sizes;
-                found.dense += sizes.dense;
-                found.expert += sizes.expert;
-                found.narrow += sizes.narrow;
-                found.largest = found.largest.max(sizes.dense + sizes.expert);
-                found.tensor = found.tensor.max(sizes.tensor);
-                kept[chunk as usize] += sizes.kept;
-                if split.heads.contains(&unit) {
-                    found.has_head = true;
-                    head = sizes.placeholders;
-                } else {
-                    layers = layers.max(sizes.placeholders);
-                }
-            }
+            let units = &split.parts[part as usize];
+            let sizes = units.iter().map(|&unit| &block.units[unit as usize].sizes);
+            kept[chunk as usize] = found.add(sizes);
         }
-        found.placeholders = head + layers;
-        let held = |counts: &Vec<u32>| {
-            counts.iter().zip(&kept).map(|(&count, &each)| u64::from(count) * each).sum::<u64>()
-        };
-        found.activations = pipeline.held[stage as usize].iter().map(held).max().unwrap_or(0);
-        if found.has_head {
-            found.activations = found.activations.max(block.metric_logits);
-        }
+        found.keep(&pipeline.held[stage as usize], &kept, block);
+        found.again = found.back_at_once(block);
         out.push(found);
     }
 }
 
 impl Stage {
-    /// Parameters that a rank updates.
-    pub(crate) fn owned(&self, data: &Data) -> u64 {
-        if data.zero == 0 { self.dense + self.expert } else { self.share(data) }
+    /// A stage of `chunks`, which runs `passes`.
+    pub fn new(chunks: &[Vec<Sizes>], passes: &[Pass], block: &Block) -> Stage {
+        let mut found = Stage::default();
+        let kept: Vec<u64> = chunks.iter().map(|units| found.add(units.iter())).collect();
+        let most = found.keep(&moments(passes, chunks.len()), &kept, block);
+        found.again = found.back_at_once(block);
+        if block.counts_layers {
+            let gone = found.gone(block);
+            let frees = put_off(passes).is_empty();
+            let back: Vec<u64> = chunks.iter().map(|units| brought(units, gone, frees)).collect();
+            found.again = each_peak(passes, &kept, &back).max(most) - most;
+        }
+        found
     }
 
-    /// Parameters of a rank's share where each tensor is cut, rounded up.
-    fn share(&self, data: &Data) -> u64 {
-        if data.experts_apart {
-            self.dense.div_ceil(data.dense_ranks) + self.expert.div_ceil(data.expert_ranks)
-        } else {
-            (self.dense + self.expert).div_ceil(data.dense_ranks)
+    /// Adds the units of a chunk; the bytes that they keep of a micro-batch.
+    fn add<'a>(&mut self, units: impl Iterator<Item = &'a Sizes>) -> u64 {
+        let mut kept = 0;
+        for sizes in units {
+            let trained = sizes.dense + sizes.expert;
+            self.dense += sizes.dense;
+            self.expert += sizes.expert;
+            self.frozen[0] += sizes.frozen[0];
+            self.frozen[1] += sizes.frozen[1];
+            self.narrow += sizes.narrow;
+            self.largest = self.largest.max(trained + sizes.frozen[0] + sizes.frozen[1]);
+            self.largest_trained = self.largest_trained.max(trained);
+            let outside = usize::from(sizes.place != Place::Layer);
+            self.tensors[outside] = self.tensors[outside].max(sizes.tensor);
+            match sizes.place {
+                Place::Embedding => (),
+                Place::Layer => {
+                    self.has_layers = true;
+                    self.placeholders = self.placeholders.max(sizes.placeholders);
+                }
+                Place::Head => {
+                    self.has_head = true;
+                    self.head = sizes.placeholders;
+                }
+            }
+            kept += sizes.kept;
         }
+        kept
+    }
+
+    /// Takes the most that chunks, which keep `kept` bytes of a micro-batch, hold at one of the
+    /// moments.
+    fn keep(&mut self, moments: &[Vec<u32>], kept: &[u64], block: &Block) -> u64 {
+        let held = |counts: &Vec<u32>| {
+            counts.iter().zip(kept).map(|(&count, &each)| u64::from(count) * each).sum::<u64>()
+        };
+        let most = moments.iter().map(held).max().unwrap_or(0);
+        self.activations = if self.has_head { most.max(block.metric_logits) } else { most };
+        most
+    }
+
+    /// Bytes of the loss, which are gone when layers run backwards.
+    fn gone(&self, block: &Block) -> u64 {
+        if self.has_head { block.loss } else { 0 }
+    }
+
+    /// Bytes that recomputation brings back for a layer, without what is gone by then.
+    fn back_at_once(&self, block: &Block) -> u64 {
+        block.dropped.saturating_sub(self.gone(block))
+    }
+
+    /// Parameters that a rank updates.
+    pub(crate) fn owned(&self, data: &Data) -> u64 {
+        match data.owned {
+            _ if data.zero == 0 => self.dense + self.expert,
+            Some(owned) => owned,
+            None => share([self.dense, self.expert], data),
+        }
+    }
+
+    /// Bytes of weights, gradients and optimizer state, wherever they are.
+    fn states(&self, block: &Block, data: &Data) -> [u64; 3] {
+        let (trained, owned) = (self.dense + self.expert, self.owned(data));
+        let weights = if data.zero < 3 {
+            trained + self.frozen[0] + self.frozen[1]
+        } else {
+            owned + share(self.frozen, data)
+        };
+        let gradients = if data.zero < 2 { trained } else { owned };
+        let widths = [block.weight_bytes, data.gradient_bytes, block.optimizer_bytes];
+        [weights * widths[0], gradients * widths[1], owned * widths[2]]
     }
 
     /// Peak bytes on a rank.
-    pub(crate) fn held(&self, block: &Block, data: &Data) -> Held {
-        let all = self.dense + self.expert;
-        let share = if data.zero == 0 { all } else { self.share(data) };
-        let weights = if data.zero < 3 { all } else { share };
-        let gradients = if data.zero < 2 { all } else { share };
-        let keeps = |away: u8, bytes: u64| if away < data.stays { bytes } else { 0 };
+    pub fn held(&self, block: &Block, data: &Data) -> Held {
+        let states = self.states(block, data);
+        let keeps = |at: u8| if at < data.stays { states[usize::from(at)] } else { 0 };
         let gathered = if data.zero == 3 { 2 * self.largest * block.weight_bytes } else { 0 };
-        let again = block.dropped.saturating_sub(if self.has_head { block.loss } else { 0 });
         Held {
-            weights: keeps(0, weights * block.weight_bytes) + gathered + 2 * self.narrow,
-            gradients: keeps(1, gradients * data.gradient_bytes),
-            optimizer: keeps(2, share * block.optimizer_bytes),
+            weights: keeps(0) + gathered + 2 * self.narrow,
+            gradients: keeps(1),
+            optimizer: keeps(2),
             activations: self.activations,
-            temporary: self.temporary(block, data) + again,
+            temporary: self.temporary(block, data) + self.again,
         }
+    }
+
+    /// Bytes of weights, gradients and optimizer state that lie outside of the NPU.
+    pub fn away(&self, block: &Block, data: &Data) -> [u64; 3] {
+        let states = self.states(block, data);
+        std::array::from_fn(|at| if at < usize::from(data.stays) { 0 } else { states[at] })
+    }
+
+    /// Parameters of the largest tensor whose gradient comes while layers run backwards. That of
+    /// the head comes when its loss is gone, and that of the embedding when layers are: both are
+    /// less than what was there before.
+    fn tensor(&self) -> u64 {
+        self.tensors[usize::from(!self.has_layers)]
     }
 
     fn temporary(&self, block: &Block, data: &Data) -> u64 {
         if data.zero == 3 {
-            return block.whole + self.largest * data.gradient_bytes;
-        }
-        if !block.eager {
-            return block.whole + self.placeholders * block.weight_bytes;
-        }
-        if data.in_place {
-            return block.whole + self.tensor * block.weight_bytes;
+            return block.whole + self.largest_trained * data.gradient_bytes;
         }
         let copies = if data.copied { (self.dense + self.expert) * block.weight_bytes } else { 0 };
-        block.whole + copies + self.largest * (block.weight_bytes + 4)
+        let moved = match block.gradients {
+            Gradients::Fused => (self.head + self.placeholders) * block.weight_bytes,
+            Gradients::Counted => copies,
+            Gradients::Eager if data.in_place => self.tensor() * block.weight_bytes,
+            Gradients::Eager => copies + self.largest_trained * (block.weight_bytes + 4),
+        };
+        block.whole + moved
     }
+}
+
+/// Dense and expert parameters of a rank's share where each tensor is cut, rounded up.
+fn share([dense, expert]: [u64; 2], data: &Data) -> u64 {
+    if data.experts_apart {
+        dense.div_ceil(data.dense_ranks) + expert.div_ceil(data.expert_ranks)
+    } else {
+        (dense + expert).div_ceil(data.dense_ranks)
+    }
+}
+
+/// Most bytes that recomputation of single layers brings back at once when `gone` bytes of others
+/// are gone, in a backward pass that `frees` what units after it kept.
+fn brought(units: &[Sizes], mut gone: u64, frees: bool) -> u64 {
+    let mut most = 0;
+    for unit in units.iter().rev() {
+        most = most.max(unit.back.saturating_sub(gone));
+        gone += if frees { unit.spared } else { 0 };
+    }
+    most
 }

@@ -4,18 +4,50 @@
 /// Sizes of a unit on a rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
-    /// Parameters that are replicated over all of data parallelism.
+    /// Trained parameters that are replicated over all of data parallelism.
     pub dense: u64,
-    /// Parameters of routed experts.
+    /// Trained parameters of routed experts.
     pub expert: u64,
+    /// The same of parameters that are not trained.
+    pub frozen: [u64; 2],
     /// Bytes kept of a micro-batch.
     pub kept: u64,
     /// Parameters for which fused sums of gradients hold an empty gradient.
     pub placeholders: u64,
-    /// Parameters of the largest tensor; 0 where its gradient comes when more has gone.
+    /// Parameters of the largest tensor.
     pub tensor: u64,
     /// Parameters with copies in 8 bits.
     pub narrow: u64,
+    /// Bytes that recomputation brings back for the backward pass, where it counts layers.
+    pub back: u64,
+    /// Bytes among `kept` that recomputation would not keep, where it counts layers.
+    pub spared: u64,
+    /// Where it is in the model.
+    pub place: Place,
+}
+
+/// Where a unit is in a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Before the layers.
+    Embedding,
+    /// A layer, or a module like one.
+    #[default]
+    Layer,
+    /// After the layers.
+    Head,
+}
+
+/// How gradients get to where they are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gradients {
+    /// Multiplications add them up themselves.
+    #[default]
+    Fused,
+    /// Plain PyTorch's kernels do.
+    Eager,
+    /// As with `Eager`, but `Block::whole` counts them until they are copied.
+    Counted,
 }
 
 /// Time of a script, and the time of its kernels without communication.
@@ -63,10 +95,12 @@ pub struct Unit {
 pub struct Block {
     /// Kinds of units.
     pub units: Vec<Unit>,
-    /// Bytes of hidden states that are whole at once in a backward pass.
+    /// Bytes of tensors that live within a pass, such as hidden states that are gathered whole.
     pub whole: u64,
     /// Bytes of what is computed again in a layer.
     pub dropped: u64,
+    /// Whether recomputation counts layers: `Sizes::back` is what it brings back, not `dropped`.
+    pub counts_layers: bool,
     /// Bytes that the loss holds.
     pub loss: u64,
     /// Bytes that metrics of training hold.
@@ -75,8 +109,8 @@ pub struct Block {
     pub weight_bytes: u64,
     /// Bytes of a parameter's optimizer state.
     pub optimizer_bytes: u64,
-    /// Whether kernels are plain PyTorch's.
-    pub eager: bool,
+    /// How gradients get to where they are kept.
+    pub gradients: Gradients,
 }
 
 /// The units of each part of a pipeline.
@@ -84,8 +118,6 @@ pub struct Block {
 pub struct Split {
     /// Kinds of units in model order, by part.
     pub parts: Vec<Vec<u8>>,
-    /// Kinds that are heads.
-    pub heads: Vec<u8>,
     /// Stages other than the first that hold a copy of the embedding.
     pub sharing: Vec<u32>,
 }
@@ -123,6 +155,8 @@ pub struct Data {
     pub dense_ranks: u64,
     /// Ranks that a shard of experts is split over.
     pub expert_ranks: u64,
+    /// Parameters that the fullest rank updates, where whole tensors are dealt.
+    pub owned: Option<u64>,
     /// Bytes of a gradient.
     pub gradient_bytes: u64,
     /// How many of parameters, gradients and optimizer state stay on the NPU.

@@ -75,7 +75,7 @@ impl Pipeline {
             each_way,
             results: (ways * parts * each_way) as usize,
             stops: Vec::new(),
-            held: orders.iter().map(|passes| most_held(passes, chunks)).collect(),
+            held: orders.iter().map(|passes| moments(passes, chunks as usize)).collect(),
         };
         pipeline.stops = pipeline.in_order(&orders, each_way)?;
         Some(pipeline)
@@ -155,29 +155,52 @@ impl Pipeline {
 }
 
 /// Micro-batch and chunk of the backward passes whose weight gradients are passes of their own.
-fn put_off(passes: &[Pass]) -> HashSet<(u32, u32)> {
+pub(crate) fn put_off(passes: &[Pass]) -> HashSet<(u32, u32)> {
     let weights = passes.iter().filter(|each| each.kind == Kind::Weights);
     weights.map(|each| (each.micro_batch, each.chunk)).collect()
 }
 
-/// The numbers of micro-batches that chunks hold at moments that no other moment exceeds.
-fn most_held(passes: &[Pass], chunks: u32) -> Vec<Vec<u32>> {
+/// Shows each forward and backward pass with the numbers of micro-batches that chunks hold then.
+fn walk(passes: &[Pass], chunks: usize, mut shown: impl FnMut(&Pass, &[u32])) {
     let later = put_off(passes);
-    let mut now = vec![0; chunks as usize];
-    let mut most: Vec<Vec<u32>> = Vec::new();
+    let mut now = vec![0; chunks];
     for each in passes {
         let chunk = each.chunk as usize;
+        now[chunk] += u32::from(each.kind == Kind::Forward);
+        if each.kind != Kind::Weights {
+            shown(each, &now);
+        }
         let frees = match each.kind {
-            Kind::Forward => {
-                now[chunk] += 1;
-                keep(&mut most, &now);
-                false
-            }
+            Kind::Forward => false,
             Kind::Backward => !later.contains(&(each.micro_batch, each.chunk)),
             Kind::Weights => true,
         };
         now[chunk] -= u32::from(frees);
     }
+}
+
+/// The numbers of micro-batches that chunks hold at moments that no other moment exceeds.
+pub(crate) fn moments(passes: &[Pass], chunks: usize) -> Vec<Vec<u32>> {
+    let mut most: Vec<Vec<u32>> = Vec::new();
+    walk(passes, chunks, |each, now| {
+        if each.kind == Kind::Forward {
+            keep(&mut most, now);
+        }
+    });
+    most
+}
+
+/// Most bytes at a backward pass if chunks keep `kept` of a micro-batch and the pass brings `back`
+/// back.
+pub(crate) fn each_peak(passes: &[Pass], kept: &[u64], back: &[u64]) -> u64 {
+    let mut most = 0;
+    walk(passes, kept.len(), |each, now| {
+        if each.kind == Kind::Backward {
+            let held: u64 =
+                now.iter().zip(kept).map(|(&count, &size)| u64::from(count) * size).sum();
+            most = most.max(held + back[each.chunk as usize]);
+        }
+    });
     most
 }
 

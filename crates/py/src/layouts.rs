@@ -3,9 +3,9 @@
 use crate::signals::minded;
 use executor::Progress;
 use layouts::{
-    Answer, Block, Data, Found, Group, Limits, Op, Pipeline, STARTED, Schedule, Sizes, Space, Split,
+    Answer, Block, Data, Found, Gradients, Group, Held, Kind, Limits, Op, Pass, Pipeline, Place,
+    STARTED, Schedule, Sizes, Space, Split, Stage, Unit, Work, order,
 };
-use layouts::{Unit, Work, order};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub fn passes(
     overlap: bool,
 ) -> PyResult<Vec<Passed>> {
     let found = order(schedule(name)?, stage, stages, micro_batches, chunks, overlap);
-    let row = |each: layouts::Pass| {
+    let row = |each: Pass| {
         let kind = match each.kind {
-            layouts::Kind::Forward => "F",
-            layouts::Kind::Backward => "B",
-            layouts::Kind::Weights => "W",
+            Kind::Forward => "F",
+            Kind::Backward => "B",
+            Kind::Weights => "W",
         };
         (kind, each.micro_batch, each.chunk, each.overlaps)
     };
@@ -60,11 +60,22 @@ fn added<T>(list: &mut Vec<T>, each: T) -> u32 {
     list.len() as u32 - 1
 }
 
-/// Six works (time and kernels each), sums of the first and of later micro-batches, six sizes, the
-/// indices of six scripts.
-fn unit(row: [u64; 26]) -> Unit {
+/// Six works (time and kernels each), sums of the first and of later micro-batches, the indices of
+/// six scripts; sizes.
+type UnitRow = ([u64; 20], SizesRow);
+
+/// `armillary.workload.memory.Sizes`.
+type SizesRow = [u64; 11];
+
+/// `armillary.workload.memory.Rules`.
+type RulesRow = (u64, u64, bool, u64, u64, u64, u64, char);
+
+/// `armillary.workload.memory.Shares`.
+type SharesRow = (u8, bool, u64, u64, u64, u8, bool, bool, Option<u64>);
+
+fn unit((row, sizes): UnitRow) -> PyResult<Unit> {
     let work = |at: usize| Work { time: row[at], kernels: row[at + 1] };
-    Unit {
+    Ok(Unit {
         forward: work(0),
         narrow: work(2),
         again: work(4),
@@ -73,16 +84,116 @@ fn unit(row: [u64; 26]) -> Unit {
         weights: work(10),
         first: row[12],
         more: row[13],
-        scripts: std::array::from_fn(|i| row[20 + i] as u32),
-        sizes: Sizes {
-            dense: row[14],
-            expert: row[15],
-            kept: row[16],
-            placeholders: row[17],
-            tensor: row[18],
-            narrow: row[19],
-        },
+        scripts: std::array::from_fn(|i| row[14 + i] as u32),
+        sizes: sizes_of(sizes)?,
+    })
+}
+
+fn sizes_of(row: SizesRow) -> PyResult<Sizes> {
+    let [
+        dense,
+        expert,
+        frozen,
+        frozen_expert,
+        kept,
+        placeholders,
+        tensor,
+        narrow,
+        back,
+        spared,
+        at,
+    ] = row;
+    let place = match at {
+        0 => Place::Embedding,
+        1 => Place::Layer,
+        2 => Place::Head,
+        _ => return Err(PyValueError::new_err(format!("no place {at}"))),
+    };
+    let frozen = [frozen, frozen_expert];
+    Ok(Sizes { dense, expert, frozen, kept, placeholders, tensor, narrow, back, spared, place })
+}
+
+/// A block by the rules of its memory, without units.
+fn block_of(row: RulesRow) -> PyResult<Block> {
+    let (whole, dropped, counts_layers, loss, metric_logits, weight_bytes, optimizer_bytes, how) =
+        row;
+    let gradients = match how {
+        'f' => Gradients::Fused,
+        'e' => Gradients::Eager,
+        'c' => Gradients::Counted,
+        _ => return Err(PyValueError::new_err(format!("no gradients {how:?}"))),
+    };
+    Ok(Block {
+        units: Vec::new(),
+        whole,
+        dropped,
+        counts_layers,
+        loss,
+        metric_logits,
+        weight_bytes,
+        optimizer_bytes,
+        gradients,
+    })
+}
+
+/// Data parallelism by what it shares out, without times.
+fn data_of(row: SharesRow) -> Data {
+    let (
+        zero,
+        experts_apart,
+        dense_ranks,
+        expert_ranks,
+        gradient_bytes,
+        stays,
+        in_place,
+        copied,
+        owned,
+    ) = row;
+    Data {
+        zero,
+        experts_apart,
+        dense_ranks,
+        expert_ranks,
+        gradient_bytes,
+        stays,
+        in_place,
+        copied,
+        owned,
+        ..Data::default()
     }
+}
+
+fn held_row(held: Held) -> [u64; 5] {
+    [held.weights, held.gradients, held.optimizer, held.activations, held.temporary]
+}
+
+/// Peak bytes on a rank of a stage: weights, gradients, optimizer state, activations, temporary;
+/// and the first three of what lies outside of the NPU.
+#[pyfunction]
+pub fn memory(
+    chunks: Vec<Vec<SizesRow>>,
+    passes: Vec<(char, u32, u32, bool)>,
+    rules: RulesRow,
+    shares: SharesRow,
+) -> PyResult<([u64; 5], [u64; 3])> {
+    let units = |chunk: Vec<SizesRow>| chunk.into_iter().map(sizes_of).collect();
+    let chunks = chunks.into_iter().map(units).collect::<PyResult<Vec<Vec<Sizes>>>>()?;
+    let pass = |(kind, micro_batch, chunk, overlaps)| {
+        let kind = match kind {
+            'F' => Kind::Forward,
+            'B' => Kind::Backward,
+            'W' => Kind::Weights,
+            _ => return Err(PyValueError::new_err(format!("no pass {kind:?}"))),
+        };
+        if chunk as usize >= chunks.len() {
+            return Err(PyValueError::new_err(format!("no chunk {chunk}")));
+        }
+        Ok(Pass { kind, micro_batch, chunk, overlaps })
+    };
+    let passes = passes.into_iter().map(pass).collect::<PyResult<Vec<Pass>>>()?;
+    let (block, data) = (block_of(rules)?, data_of(shares));
+    let stage = Stage::new(&chunks, &passes, &block);
+    Ok((held_row(stage.held(&block, &data)), stage.away(&block, &data)))
 }
 
 fn row(each: &Found) -> Row {
@@ -115,42 +226,22 @@ impl LayoutSpace {
         Ok(added(&mut self.open().pipelines, made))
     }
 
-    fn split(&mut self, parts: Vec<Vec<u8>>, heads: Vec<u8>, sharing: Vec<u32>) -> u32 {
-        added(&mut self.open().splits, Split { parts, heads, sharing })
+    fn split(&mut self, parts: Vec<Vec<u8>>, sharing: Vec<u32>) -> u32 {
+        added(&mut self.open().splits, Split { parts, sharing })
     }
 
-    #[allow(clippy::too_many_arguments)] // one for each field
-    fn block(
-        &mut self,
-        units: Vec<[u64; 26]>,
-        whole: u64,
-        dropped: u64,
-        loss: u64,
-        metric_logits: u64,
-        weight_bytes: u64,
-        optimizer_bytes: u64,
-        eager: bool,
-    ) -> u32 {
-        let block = Block {
-            units: units.into_iter().map(unit).collect(),
-            whole,
-            dropped,
-            loss,
-            metric_logits,
-            weight_bytes,
-            optimizer_bytes,
-            eager,
-        };
-        added(&mut self.open().blocks, block)
+    fn block(&mut self, units: Vec<UnitRow>, rules: RulesRow) -> PyResult<u32> {
+        let units = units.into_iter().map(unit).collect::<PyResult<Vec<Unit>>>()?;
+        let block = Block { units, ..block_of(rules)? };
+        Ok(added(&mut self.open().blocks, block))
     }
 
-    #[pyo3(signature = (*, zero, overlaps_reduction, overlaps_gathering, reduce, pieces, gather, replicas,
-        reduce_all, gather_all, shared, optimizer, optimizer_each, experts_apart, dense_ranks,
-        expert_ranks, gradient_bytes, stays, in_place, copied, dims))]
+    #[pyo3(signature = (shares, *, overlaps_reduction, overlaps_gathering, reduce, pieces, gather,
+        replicas, reduce_all, gather_all, shared, optimizer, optimizer_each, dims))]
     #[allow(clippy::too_many_arguments)] // one for each field
     fn data(
         &mut self,
-        zero: u8,
+        shares: SharesRow,
         overlaps_reduction: bool,
         overlaps_gathering: bool,
         reduce: Vec<[u64; 2]>,
@@ -162,17 +253,9 @@ impl LayoutSpace {
         shared: u64,
         optimizer: f64,
         optimizer_each: f64,
-        experts_apart: bool,
-        dense_ranks: u64,
-        expert_ranks: u64,
-        gradient_bytes: u64,
-        stays: u8,
-        in_place: bool,
-        copied: bool,
         dims: [u8; 3],
     ) -> u32 {
         let data = Data {
-            zero,
             overlaps_reduction,
             overlaps_gathering,
             reduce,
@@ -184,14 +267,8 @@ impl LayoutSpace {
             shared,
             optimizer,
             optimizer_each,
-            experts_apart,
-            dense_ranks,
-            expert_ranks,
-            gradient_bytes,
-            stays,
-            in_place,
-            copied,
             dims,
+            ..data_of(shares)
         };
         added(&mut self.open().data, data)
     }
@@ -286,9 +363,6 @@ impl LayoutSpace {
 
     /// Weights, gradients, optimizer state, activations and temporary bytes on a rank of each stage.
     fn held(&self, group: usize, data: usize) -> Vec<[u64; 5]> {
-        let row = |held: layouts::Held| {
-            [held.weights, held.gradients, held.optimizer, held.activations, held.temporary]
-        };
-        self.space.held(group, data).into_iter().map(row).collect()
+        self.space.held(group, data).into_iter().map(held_row).collect()
     }
 }

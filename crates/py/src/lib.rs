@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use super::cones::cones;
     #[pymodule_export]
-    use super::layouts::{LayoutSpace, passes};
+    use super::layouts::{LayoutSpace, memory, passes};
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]

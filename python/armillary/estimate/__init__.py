@@ -9,5 +9,5 @@
 `carried_bytes.py` has the bytes for all of them, `traffic.py` where groups lie on a topology.
 docs/models/estimates.md has the table: what each is a bound of, how far estimates are off, who uses
 them. Times that need simulations of single collectives are in `plan` (`plan/roofline.py`,
-`plan/costs.py`), peak memory in `workload/memory.py`.
+`plan/costs.py`), what layers keep in `workload/memory.py`, peak memory in `crates/layouts`.
 """

@@ -15,7 +15,7 @@ from ..model.weights import Weights, head_weights
 from ..workload import buckets, zero
 from ..workload.decoder_plan import DecoderPlan, laid_out
 from ..workload.layer import cast
-from ..workload.memory import bucket_copies, loss, metric_logits
+from ..workload.memory import shares
 from ..workload.mesh import steps
 from ..workload.parallelism import Parallelism
 from ..workload.plan import Unit, placement
@@ -239,45 +239,18 @@ class Parts:
 
     def _block(self, par: Parallelism) -> int:
         known = self._scripts[mesh_key(par)]
-        at = Setting(self.model, par)
-        rows = []
-        local = max(self.model.experts // par.ep, 1)
-        for kind, (unit, work) in enumerate(zip(self.units(par), self.works(par), strict=True)):
-            weights = unit.weights
-            placeholders = 0
-            if kind in (HEAD, SHARED_HEAD):
-                placeholders = weights.dense
-            elif kind not in (EMBEDDING, COPY):
-                placeholders = weights.dense + weights.expert // local
-            inside = kind >= MODULE and kind != COPY
-            tensor = max((0, *unit.tensors.dense, *unit.tensors.expert)) if inside else 0
-            times = [known[script] for script in work]
-            rows.append(
-                [
-                    *(each for pair in times[:6] for each in pair),
-                    times[6][0],
-                    times[7][0],
-                    weights.dense,
-                    weights.expert,
-                    unit.activations,
-                    placeholders,
-                    tensor,
-                    unit.narrow,
-                    *(self._ops(par, script) for script in work[:6]),
-                ]
-            )
         plan = DecoderPlan(Setting(self.model, replace(par, pp=1, virtual_stages=1)))
-        whole = 4 * at.full if par.sp and par.tp > 1 else 0
-        return self.space.block(
-            rows,
-            whole,
-            plan.dropped(),
-            loss(at),
-            metric_logits(at),
-            par.bytes.weight,
-            par.bytes.optimizer,
-            at.eager,
-        )
+        rows = []
+        for unit, work in zip(self.units(par), self.works(par), strict=True):
+            times = [known[script] for script in work]
+            row = [
+                *(each for pair in times[:6] for each in pair),
+                times[6][0],
+                times[7][0],
+                *(self._ops(par, script) for script in work[:6]),
+            ]
+            rows.append((row, unit.sizes(plan.experts)))
+        return self.space.block(rows, plan.rules(0))
 
     def split(self, par: Parallelism) -> int:
         """The units of each part of a layout's pipeline."""
@@ -305,7 +278,7 @@ class Parts:
             parts.append(units)
         self._copies(par, parts, place.chunks)
         sharing = [] if par.both_ways and self.model.tied else self._sharing(par, parts)
-        return self.space.split(parts, [HEAD, SHARED_HEAD], sharing)
+        return self.space.split(parts, sharing)
 
     def _copies(self, par: Parallelism, parts: list[list[int]], chunks: int) -> None:
         """The embedding's weights where modules need them and neither it nor a tied head is
@@ -388,16 +361,12 @@ class Parts:
         self.calls(par, [call for pair in every for group in pair for call in group])
         alls = [self._times(par, each) for each in every]
         count = len(units)
-        at = Setting(self.model, par)
-        eager = at.eager
         fixed, each = self._optimizer(par)
-        parts = {part.group: part.size for part in zero.sharded(Weights(1, 1), par)}
-        shards = par.shard_ranks if par.zero else 1
         cut = par.shard_ranks if par.zero and not par.whole_tensors else 1
         shared = -(-head_weights(self.model, par.tp) // cut) * par.gradient_bytes
         reduce_all, gather_all = self._at_end(par, units)
         return self.space.data(
-            zero=par.zero,
+            shares(par),
             overlaps_reduction=par.overlap_grad_reduce,
             overlaps_gathering=par.overlap_param_gather,
             reduce=alls[:count],
@@ -409,15 +378,6 @@ class Parts:
             shared=self._exchange(par, shared),
             optimizer=fixed,
             optimizer_each=each,
-            experts_apart=par.ep > 1,
-            dense_ranks=max(shards, 1),
-            expert_ranks=max(
-                next((size for name, size in parts.items() if name in ("edp", "ezero")), 1), 1
-            ),
-            gradient_bytes=par.gradient_bytes,
-            stays={"none": 3, "optimizer": 2, "parameters": 0}[par.offload],
-            in_place=eager and not (par.fp32_gradients or par.overlap_grad_reduce),
-            copied=bucket_copies(1, par) > 0,
             dims=[self._dims_of(par, group) for group in _groups(par)],
         )
 

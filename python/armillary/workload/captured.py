@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,7 +36,7 @@ from .captured_kernels import script_again, scripts
 from .captured_parallel import Division, LocalBlock, divide
 from .captured_recompute import by_names, recomputation
 from .checks import Fault, expert_faults, layout_faults, nearest, token_faults
-from .memory import bucket_copies, gathered, states
+from .memory import Rules
 from .mesh import spread, stage_programs
 from .parallelism import (
     PRECISIONS,
@@ -55,9 +55,9 @@ from .parallelism import (
 from .parallelism_reader import in_range
 from .placement import Layout, dealt, read_layout, split
 from .plan import Chunk, StagePlan, Unit, placement
-from .schedule import Pass, bubble_share, held
+from .schedule import bubble_share
 from .stage import rings
-from .summary import Memory, RankClass, Summary
+from .summary import RankClass, Summary
 from .workload import Workload
 
 _PRECISIONS: dict[str, Width] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -456,29 +456,23 @@ class CapturedPlan(StagePlan):
         tensors = self.at.found.parameters.tensors
         return sum(self.local.held(x) for x in tensors if x.name in both and x.trained)
 
-    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
-        """Peak bytes on one NPU of a stage."""
-        chunks, par = self.stages[stage], self.at.par
-        trained = self.trained(stage)
-        base = states(self.weights(stage), par, self.owned(stage), trained)
-        units = [unit for chunk in chunks for unit in chunk.units]
-        largest = max((unit.weights for unit in units), key=lambda each: each.total)
-        kept = held(list(passes), [chunk.activations for chunk in chunks])
-        unsharded = max(unit.trained.total for unit in units) if par.zero == 3 else 0
-        gradient = unsharded * par.gradient_bytes
-        names = {unit.name for unit in units}
+    def rules(self, stage: int) -> Rules:
+        """What decides the memory of a stage besides its units."""
+        par = self.at.par
+        names = {unit.name for chunk in self.stages[stage] for unit in chunk.units}
         passing = [
             self._blocks[self.at.found.order[at]][1]
             for at in range(len(self.at.found.order))
             if f"layer{at}" in names
         ]
         passing += [most for unit, most in self._ends if unit.name in names]
-        return replace(
-            base,
-            weights=base.weights + gathered(par, largest),
-            activations=kept,
-            temporary=bucket_copies(trained.total, par) + gradient + max(passing, default=0),
-        )
+        most = max(passing, default=0)
+        return Rules(most, 0, False, 0, 0, par.bytes.weight, par.bytes.optimizer, "c")
+
+    @property
+    def experts(self) -> int:
+        """No fused sum of gradients counts them."""
+        return 1
 
 
 def _reads(block: Block) -> Iterator[Buffer]:

@@ -4,7 +4,6 @@ Not here: what a layer does (`layer.py`, `experts.py`), stages of any model (`pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ..model.decoder import Decoder
@@ -24,24 +23,19 @@ from ..model.weights import (
 from .experts import experts
 from .layer import adapters, all_adapters, attention, embedding, heads, perceptron, projection
 from .memory import (
+    Rules,
     embedding_activations,
-    gathered,
     head_activations,
     layer_activations,
-    loss,
-    metric_logits,
     projection_activations,
-    states,
-    temporary,
+    rules,
 )
 from .parallelism import Recompute
 from .placement import Layout, layout_of
 from .plan import NONE, Chunk, StagePlan, Unit
 from .recompute import checkpoints, modules_repeat, recomputed, repeated
-from .schedule import Pass, held, put_off
 from .script import Script, Scripts, join
 from .setting import Setting
-from .summary import Memory
 
 
 class DecoderPlan(StagePlan):
@@ -204,28 +198,14 @@ class DecoderPlan(StagePlan):
                 found.append(stage)
         return found
 
-    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
-        """Peak bytes on one NPU of a stage."""
-        chunks = self.stages[stage]
-        trained = self.trained(stage)
-        base = states(self.weights(stage), self.at.par, self.owned(stage), trained)
-        all_units = [unit for chunk in chunks for unit in chunk.units]
-        units = {unit.name: unit.trained for unit in all_units}
-        tensor = _largest_tensor(all_units)
-        largest = max((unit.weights for unit in all_units), key=lambda weights: weights.total)
-        sizes = [chunk.activations for chunk in chunks]
-        kept, gone = held(passes, sizes), loss(self.at) if "head" in units else 0
-        again = max(self.dropped() - gone, 0)
-        if self.at.par.recompute_layers is not None:
-            back = [chunk.back(gone, frees=not put_off(passes)) for chunk in chunks]
-            again = held(passes, sizes, back) - kept
-        if "head" in units:
-            kept = max(kept, metric_logits(self.at))
-        # 8-bit copies of weights: as they are and transposed.
-        narrow = 2 * sum(unit.narrow for unit in all_units)
-        extra = gathered(self.at.par, largest) + narrow
-        between = temporary(self.at, trained, units, tensor) + again
-        return replace(base, weights=base.weights + extra, activations=kept, temporary=between)
+    def rules(self, stage: int) -> Rules:
+        """What decides the memory of a stage besides its units: the same for all stages."""
+        return rules(self.at, self.dropped())
+
+    @property
+    def experts(self) -> int:
+        """Experts of a layer on a rank, at least 1."""
+        return max(self.at.model.experts // self.at.par.ep, 1)
 
     def dropped(self) -> int:
         """Most bytes that recomputation brings back for the backward pass of one layer."""
@@ -256,15 +236,6 @@ def _undropped(at: Setting) -> Setting:
         return at
     kept: Recompute = "none" if all_ else par.recompute
     return Setting(at.model, replace(par, recompute_modules=None, recompute=kept))
-
-
-def _largest_tensor(units: Sequence[Unit]) -> int:
-    """Parameters of the largest tensor of a layer. The gradient of the head comes when its loss is
-    gone, and that of the embedding when layers are: both are less than what was there before."""
-    layers = [unit for unit in units if unit.name.startswith(("layer", "mtp"))]
-    return max(
-        size for unit in layers or units for size in (0, *unit.tensors.dense, *unit.tensors.expert)
-    )
 
 
 def laid_out(at: Setting) -> Layout:

@@ -1,6 +1,7 @@
 """Peak memory of one NPU: weights, gradients, optimizer state, activations, temporary buffers.
 
-Here: bytes by formula. Not here: whether they fit (the platform knows), fragmentation, buffers of
+Here: what layers keep, by formula, and what decides the peak of a rank. Not here: the peak itself
+(`crates/layouts/src/memory.rs`), whether it fits (the platform knows), fragmentation, buffers of
 communication libraries.
 
 - Mixed-precision Adam takes for each parameter 2 bytes of weight, 2 of gradient (4 with fp32
@@ -32,55 +33,116 @@ huggingface/transformers (`LlamaRMSNorm`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
+from .. import _core
 from ..model.weights import LinearAttention, Weights, local_kv, query_width, vocabulary_rows
 from .experts import share
 from .layer import matrices, plain_attention
 from .parallelism import Parallelism
+from .schedule import Pass
 from .setting import Setting
 from .summary import Memory, Offloaded
-from .zero import owned
+from .zero import sharded
+
+EMBEDDING, LAYER, HEAD = range(3)
+"""Where a unit is in a model."""
 
 
-def states(
-    weights: Weights, par: Parallelism, owns: int | None = None, trained: Weights | None = None
-) -> Memory:
-    """Weights, gradients and optimizer state of a rank that holds `weights` before ZeRO cuts and
-    offloading moves them, and that updates `owns` parameters; when not given, its share of each
-    tensor. `trained` are those of them that have gradients; when not given, all."""
-    away = _AWAY[par.offload]
-    every = _parts(weights, par, owns, trained)
-    return Memory(*(part if at < away else 0 for at, part in enumerate(every)))
+class Sizes(NamedTuple):
+    """Sizes of a unit on a rank."""
+
+    dense: int
+    """Trained parameters that data parallelism replicates."""
+    expert: int
+    """Trained parameters of routed experts."""
+    frozen: int
+    """Like `dense`, but not trained."""
+    frozen_expert: int
+    kept: int
+    """Bytes kept of a micro-batch."""
+    placeholders: int
+    """Parameters for which fused sums of gradients hold an empty gradient: every shape once."""
+    tensor: int
+    """Parameters of the largest tensor."""
+    narrow: int
+    """Parameters with copies in 8 bits: as they are and transposed."""
+    back: int
+    """Bytes that recomputation brings back for its backward pass, where it counts layers."""
+    spared: int
+    """Bytes among `kept` that recomputation would not keep, where it counts layers."""
+    place: int
+    """`EMBEDDING`, `LAYER` or `HEAD`."""
 
 
-def offloaded(
-    weights: Weights, par: Parallelism, owns: int | None = None, trained: Weights | None = None
-) -> Offloaded:
-    """Bytes of these that offloading puts into the memory outside of the NPU."""
-    away = _AWAY[par.offload]
-    every = _parts(weights, par, owns, trained)
-    return Offloaded(*(part if at >= away else 0 for at, part in enumerate(every)))
+class Rules(NamedTuple):
+    """What decides the memory of a stage besides its units."""
+
+    whole: int
+    """Bytes of tensors that live within a pass."""
+    dropped: int
+    """Most bytes that recomputation brings back for a layer."""
+    counts_layers: bool
+    """Whether recomputation counts layers."""
+    loss: int
+    """Bytes that the loss holds."""
+    metric_logits: int
+    """Bytes that metrics of training hold."""
+    weight_bytes: int
+    optimizer_bytes: int
+    gradients: Literal["f", "e", "c"]
+    """Fused multiplications add them up; plain PyTorch (eager) does; or `whole` counts them until
+    they are copied."""
+
+
+class Shares(NamedTuple):
+    """What a rank holds under data parallelism and offloading."""
+
+    zero: int
+    experts_apart: bool
+    """Whether experts are sharded over ranks of their own."""
+    dense_ranks: int
+    expert_ranks: int
+    gradient_bytes: int
+    stays: int
+    """The first of weights, gradients and optimizer state that is offloaded; 3 where none is."""
+    in_place: bool
+    """Each gradient is added to the one before it as soon as it exists, and reduced in place."""
+    copied: bool
+    """PyTorch's `DistributedDataParallel` copies gradients into buckets. With fused kernels,
+    gradients lie in the buckets from the start, as in Megatron's buffers."""
+    owned: int | None = None
+    """Parameters that the fullest rank updates, where it is not its share of each tensor."""
+
+
+def on_rank(
+    chunks: Sequence[Sequence[Sizes]], passes: Sequence[Pass], rules: Rules, shares: Shares
+) -> tuple[Memory, Offloaded]:
+    """Peak bytes on a rank of a stage of `chunks`, which runs `passes`, and what lies outside of
+    its NPU."""
+    held, away = _core.memory(chunks, passes, rules, shares)
+    return Memory(*held), Offloaded(*away)
+
+
+def shares(par: Parallelism, owned: int | None = None) -> Shares:
+    """What a rank holds with this parallelism."""
+    ranks = {part.group: part.size for part in sharded(Weights(1, 1), par)}
+    return Shares(
+        par.zero,
+        par.ep > 1,
+        ranks.get("zero") or ranks.get("dp") or 1,
+        ranks.get("ezero") or ranks.get("edp") or 1,
+        par.gradient_bytes,
+        _AWAY[par.offload],
+        not (par.fp32_gradients or par.overlap_grad_reduce),
+        par.kernels == "eager" and par.copies > 1 and par.zero < 2,
+        owned,
+    )
 
 
 _AWAY = {"none": 3, "optimizer": 2, "parameters": 0}
 """The first part that is offloaded."""
-
-
-def _parts(
-    weights: Weights, par: Parallelism, owns: int | None, trained: Weights | None
-) -> tuple[int, int, int]:
-    """Bytes of weights, gradients and optimizer state, wherever they are."""
-    trained = weights if trained is None else trained
-    own = owned(trained, par) if owns is None else owns
-    held = weights.total if par.zero < 3 else own + owned(weights - trained, par)
-    gradients = trained.total if par.zero < 2 else own
-    states_ = trained.total if par.zero < 1 else own
-    widths = (par.bytes.weight, par.gradient_bytes, par.bytes.optimizer)
-    first, second, third = (
-        count * width for count, width in zip((held, gradients, states_), widths, strict=True)
-    )
-    return first, second, third
 
 
 def layer_activations(at: Setting, layer: int) -> int:
@@ -302,49 +364,19 @@ def metric_logits(at: Setting) -> int:
     return at.tokens * vocabulary_rows(at.model, at.par.tp) * (at.par.bytes.activation + 8)
 
 
-def gathered(par: Parallelism, largest: Weights) -> int:
-    """ZeRO 3: bytes of two layers' weights, the one at work and the next."""
-    return 2 * largest.total * par.bytes.weight if par.zero == 3 else 0
-
-
-def temporary(at: Setting, weights: Weights, units: Mapping[str, Weights], tensor: int) -> int:
-    """Bytes on their way on a rank with `weights` in `units`: gradients, and hidden states that are
-    gathered whole. The largest tensor of these units has `tensor` parameters.
+def rules(at: Setting, dropped: int) -> Rules:
+    """The rules of a decoder's memory, whose recomputation brings `dropped` bytes back for a layer.
 
     Under sequence parallelism four hidden states are whole at once in a backward pass: a block's
     gathered input and gradient, and what is yet to be reduce-scattered of each."""
     par = at.par
-    whole = 4 * at.full if par.sp and par.tp > 1 else 0
-    if par.zero == 3:
-        return whole + _largest(units) * par.gradient_bytes
-    if not at.eager:
-        return whole + _placeholders(at, units) * par.bytes.weight
-    if not (par.fp32_gradients or par.overlap_grad_reduce):
-        # Each gradient is added to the one before it as soon as it exists, and reduced in place.
-        return whole + tensor * par.bytes.weight
-    return whole + bucket_copies(weights.total, par) + _largest(units) * (par.bytes.weight + 4)
-
-
-def bucket_copies(trained: int, par: Parallelism) -> int:
-    """Bytes of the buckets into which PyTorch's `DistributedDataParallel` copies gradients of
-    `trained` parameters, unless `gradient_as_bucket_view` is set. With fused kernels, gradients lie
-    in the buckets from the start, as in Megatron's buffers."""
-    copied = par.kernels == "eager" and par.copies > 1 and par.zero < 2
-    return trained * par.bytes.weight if copied else 0
-
-
-def _largest(units: Mapping[str, Weights]) -> int:
-    return max(weights.total for weights in units.values())
-
-
-def _placeholders(at: Setting, units: Mapping[str, Weights]) -> int:
-    """Parameters for which fused sums of gradients hold an empty gradient: every shape of a layer
-    once, and the head."""
-    local = max(at.model.experts // at.par.ep, 1)
-    once = {
-        name: weights.dense + weights.expert // local
-        for name, weights in units.items()
-        if not name.endswith("embedding")
-    }
-    head = once.pop("head", 0)
-    return head + max(once.values(), default=0)
+    return Rules(
+        4 * at.full if par.sp and par.tp > 1 else 0,
+        dropped,
+        par.recompute_layers is not None,
+        loss(at),
+        metric_logits(at),
+        par.bytes.weight,
+        par.bytes.optimizer,
+        "e" if at.eager else "f",
+    )

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ..model.weights import Tensors, Weights
 from . import zero
-from .memory import offloaded
+from .memory import EMBEDDING, HEAD, LAYER, Rules, Sizes, on_rank, shares
 from .placement import Layout, PipelinePlacement
 from .schedule import Pass, order
 from .script import Script, Scripts
@@ -56,26 +56,32 @@ class Unit:
         """Parameters that have gradients and optimizer state."""
         return self.weights - self.frozen
 
+    def sizes(self, experts: int) -> Sizes:
+        """Its sizes on a rank with this number of experts, which are alike."""
+        trained, tensors = self.trained, self.tensors
+        # A module's copy of the embedding has its gradient while layers' tensors are still there.
+        ends = {"embedding": EMBEDDING, "head": HEAD}
+        embeds = self.name.endswith("embedding")
+        return Sizes(
+            trained.dense,
+            trained.expert,
+            self.frozen.dense,
+            self.frozen.expert,
+            self.activations,
+            0 if embeds else trained.dense + trained.expert // experts,
+            max((0, *tensors.dense, *tensors.expert)),
+            self.narrow,
+            self.back,
+            self.spared,
+            ends.get(self.name, LAYER),
+        )
+
 
 @dataclass(frozen=True)
 class Chunk:
     """Consecutive units that a stage runs in one pass."""
 
     units: tuple[Unit, ...]
-
-    @property
-    def activations(self) -> int:
-        """Bytes kept of a micro-batch."""
-        return sum(unit.activations for unit in self.units)
-
-    def back(self, gone: int, frees: bool) -> int:
-        """Most bytes that recomputation brings back at once when `gone` bytes of others are gone,
-        in a backward pass that `frees` what units after it kept."""
-        most = 0
-        for unit in reversed(self.units):
-            most = max(most, unit.back - gone)
-            gone += unit.spared if frees else 0
-        return most
 
 
 class StagePlan(ABC):
@@ -96,8 +102,13 @@ class StagePlan(ABC):
         """Chunks of a stage; its layers are named by their number in the model, from 0."""
 
     @abstractmethod
-    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
-        """Peak bytes on one NPU of a stage."""
+    def rules(self, stage: int) -> Rules:
+        """What decides the memory of a stage besides its units."""
+
+    @property
+    @abstractmethod
+    def experts(self) -> int:
+        """Experts of a layer on a rank that are alike, at least 1."""
 
     @property
     @abstractmethod
@@ -143,10 +154,22 @@ class StagePlan(ABC):
             par.schedule, stage, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes
         )
 
+    def memory(self, stage: int, passes: Sequence[Pass]) -> Memory:
+        """Peak bytes on one NPU of a stage."""
+        return self._on_rank(stage, passes)[0]
+
     def host(self, stage: int) -> Offloaded:
         """Bytes of a stage that are offloaded from each of its NPUs."""
-        trained = self.trained(stage)
-        return offloaded(self.weights(stage), self.at.par, self.owned(stage), trained)
+        none = self.at.par.offload == "none"
+        return Offloaded() if none else self._on_rank(stage, self.order(stage))[1]
+
+    def _on_rank(self, stage: int, passes: Sequence[Pass]) -> tuple[Memory, Offloaded]:
+        par = self.at.par
+        chunks = [
+            [unit.sizes(self.experts) for unit in chunk.units] for chunk in self.stages[stage]
+        ]
+        owned = self.owned(stage) if par.whole_tensors else None
+        return on_rank(chunks, passes, self.rules(stage), shares(par, owned))
 
 
 def placement(at: StageSetting) -> PipelinePlacement:

@@ -22,7 +22,7 @@ deepseek-ai/DualPipe; NVIDIA/Megatron-LM (`pipeline_parallel/combined_1f1b.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .. import _core
@@ -80,17 +80,3 @@ def put_off(passes: Iterable[Pass]) -> set[tuple[int, int]]:
     """Micro-batch and chunk of the backward passes whose weight gradients are a pass of their
     own."""
     return {(each.micro_batch, each.chunk) for each in passes if each.kind == "W"}
-
-
-def held(passes: Sequence[Pass], sizes: Sequence[int], back: Sequence[int] = ()) -> int:
-    """Most that a stage holds at once if the forward pass of chunk `c` leaves `sizes[c]` for its
-    last backward pass to free, and its backward pass brings `back[c]` back."""
-    later = put_off(passes)
-    now = most = 0
-    for kind, micro_batch, chunk, _ in passes:
-        if kind == "B" and back:
-            most = max(most, now + back[chunk])
-        frees = kind == "W" or (kind == "B" and (micro_batch, chunk) not in later)
-        now += sizes[chunk] if kind == "F" else -sizes[chunk] if frees else 0
-        most = max(most, now)
-    return most

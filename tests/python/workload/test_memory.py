@@ -8,13 +8,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_rank import states, unit
 
 from armillary.model.decoder import Decoder
 from armillary.model.decoder_reader import decoder
 from armillary.model.files import load_model
 from armillary.model.weights import Weights
 from armillary.workload import build, transformer
-from armillary.workload.memory import head_activations, layer_activations, states, temporary
+from armillary.workload.memory import (
+    EMBEDDING,
+    HEAD,
+    head_activations,
+    layer_activations,
+    on_rank,
+    rules,
+    shares,
+)
 from armillary.workload.parallelism import Parallelism
 from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.placement import split_by_cost
@@ -276,13 +285,15 @@ def held_between(model: Decoder = LLAMA, **options: object) -> int:
     """Temporary buffers of a rank with 3,500 parameters: an embedding, a layer that is dense and
     one of experts, a head."""
     par = parallelism(model, "m", options)
-    units = {
-        "embedding": Weights(900),
-        "layer0": Weights(500),
-        "layer1": Weights(300, 800),
-        "head": Weights(1000),
-    }
-    return temporary(Setting(model, par), Weights(2700, 800), units, 400)
+    experts = max(model.experts // par.ep, 1)
+    units = [
+        unit(Weights(900), tensor=900, place=EMBEDDING),
+        unit(Weights(500), tensor=400),
+        unit(Weights(300, 800), tensor=400)._replace(placeholders=300 + 800 // experts),
+        unit(Weights(1000), tensor=1000, place=HEAD),
+    ]
+    found, _ = on_rank([units], [], rules(Setting(model, par), 0), shares(par))
+    return found.temporary
 
 
 def test_temporary_buffers_of_eager_kernels() -> None:

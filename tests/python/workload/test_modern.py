@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_rank import held
 from test_layer import setting
 from test_transformer import EXPERTS, GPT, LLAMA, platform, summary, volumes
 
@@ -26,7 +27,7 @@ from armillary.workload.experts import experts, visited
 from armillary.workload.framework_set import nested
 from armillary.workload.memory import layer_activations
 from armillary.workload.placement import PipelinePlacement, nearly_even, read_layout, shortened
-from armillary.workload.schedule import bubble_over_ideal, bubble_share, held, order, put_off
+from armillary.workload.schedule import bubble_over_ideal, bubble_share, order, put_off
 from armillary.workload.script import CollectiveStep, KernelStep
 
 V3 = decoder(load_model("deepseek-v3"))

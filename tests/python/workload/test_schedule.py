@@ -7,8 +7,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+from one_rank import held
 
-from armillary.workload.schedule import Pass, bubble_over_ideal, bubble_share, held, order
+from armillary.workload.schedule import Pass, bubble_over_ideal, bubble_share, order
 
 CASES = [
     (schedule, stages, count * stages, chunks)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_rank import states
 from thorough import usually
 
 import armillary as arm
@@ -18,7 +19,6 @@ from armillary.model.files import load_model, models
 from armillary.model.weights import Weights, layer_tensors, layer_weights
 from armillary.workload import Model, Workload, build, transformer
 from armillary.workload.framework_set import nested
-from armillary.workload.memory import states
 from armillary.workload.parallelism import Parallelism
 from armillary.workload.transformer import footprints
 from armillary.workload.zero import deal
