@@ -171,28 +171,35 @@ def _plan_tables(model: str, each: PlanOptions) -> None:
 
 def _plan_layout(model: str, each: PlanOptions) -> None:
     from ..layouts import axes, page
+    from ..layouts.result import SearchInterrupted
     from ..layouts.search import search
     from ..workload.frameworks import settings_of
 
     _refuse(each, PlanOptions, "is for embedding tables", _SHARED)
     _known(each.export)
     decided = settings_of({"framework": each.framework})
-    with output.progress("planning", clock=False) as update:
-        found = search(
-            model,
-            Platform.load(each.platform, {**decided, **dict(settings(each.set_, each.ranks))}),
-            global_batch=each.global_batch,
-            seq=each.seq,
-            layout=axes.read(each.layout or (), model),
-            framework=each.framework,
-            near=each.near,
-            simulations=each.simulations,
-            backend=each.backend,
-            progress=None if update is None else lambda share: update(share, 0.0),
-        )
+    stop = None
+    try:
+        with output.progress("planning", clock=False) as update:
+            found = search(
+                model,
+                Platform.load(each.platform, {**decided, **dict(settings(each.set_, each.ranks))}),
+                global_batch=each.global_batch,
+                seq=each.seq,
+                layout=axes.read(each.layout or (), model),
+                framework=each.framework,
+                near=each.near,
+                simulations=each.simulations,
+                backend=each.backend,
+                progress=None if update is None else lambda share: update(share, 0.0),
+            )
+    except SearchInterrupted as stopped:
+        found, stop = stopped.found, stopped.stop
     data = {"schema": LAYOUT_SCHEMA, "version": __version__, **found.to_dict()}
     _write(each, data, page.page(data))
     _export(each.export, model, found)
+    if stop is not None:
+        output.interrupted(stop, "; what was found is written")
 
 
 def _known(export: tuple[str, str] | None) -> None:

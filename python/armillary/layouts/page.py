@@ -46,7 +46,9 @@ def verdict(data: Data) -> str:
         f"{data['layouts']:,} layouts has a simulated step that is more than "
         f"{_at_most(data['gap'])} faster"
     )
-    if data["open_layouts"]:
+    if data["stopped"]:
+        said += ". The search was stopped early: its gap is not the smallest that it could prove"
+    elif data["open_layouts"]:
         one = data["open_layouts"] == 1
         said += (
             f"; {counted(data['open_layouts'], 'layout')} with a bound below this step "

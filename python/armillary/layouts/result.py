@@ -97,6 +97,8 @@ class LayoutPlan:
     refused: list[Refused] = field(default_factory=list)
     """The fastest layouts that do not fit."""
     warnings: list[str] = field(default_factory=list)
+    stopped: bool = False
+    """Whether the user stopped the search. The gap holds, and `open_layouts` may be more."""
 
     @property
     def winner(self) -> Ranked:
@@ -109,6 +111,15 @@ class LayoutPlan:
         for each, refused in zip(found["refused"], self.refused, strict=True):
             each["reason"] = refused.reason()
         return found
+
+
+class SearchInterrupted(KeyboardInterrupt):
+    """A Ctrl-C (`stop`), with what the search had found (`found`)."""
+
+    def __init__(self, found: LayoutPlan, stop: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.found = found
+        self.stop = stop
 
 
 def words(options: Mapping[str, object]) -> str:

@@ -13,6 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from ..api import simulate
 from ..errors import InputError, Problem
@@ -25,11 +26,12 @@ from ..workload import build
 from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism
 from .job import SIMULATIONS, Job
-from .result import LayoutPlan, Ranked, Refused
+from .result import LayoutPlan, Ranked, Refused, SearchInterrupted
 from .space import SEVERAL, LayoutSpace, space_of
 from .timing import Clock
 
 Progress = Callable[[float], None]
+T = TypeVar("T")
 
 KEPT = 64
 """Layouts whose estimates are compared."""
@@ -70,6 +72,8 @@ class Search:
     """Layouts that were not, because that takes minutes."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
     """Warnings of each run, by the options of its layout."""
+    stop: KeyboardInterrupt | None = None
+    """What ended the search early."""
 
     def look(self, say: Progress) -> None:
         """Finds the layouts with the smallest estimates. Raises `InputError` where none fits."""
@@ -88,9 +92,10 @@ class Search:
         return min(row[2] for row in self.rows) / PS_PER_NS
 
     def open_rows(self, step_ns: float) -> list[Row]:
-        """Layouts that were not simulated and whose bounds are below a step."""
+        """Layouts that were not simulated and whose bounds are below a step; of a stopped search,
+        those that are known."""
         most = math.ceil(step_ns * PS_PER_NS)
-        if most > self.floor:
+        if most > self.floor and not self.stop:
             # Estimates may be low: every layout whose bound is below the step counts.
             core = self.space.parts.space
             *_, self.floor = core.search(self.limits, self.job.near, (KEPT, most), None)
@@ -167,11 +172,18 @@ class Search:
             high,
         )
 
+    def gap(self, open_: Sequence[Row]) -> float:
+        """The share by which a layout that was not simulated can be faster than the best one."""
+        step = self.best[0].step_ns
+        # Layouts that are not among the rows have bounds above the floor.
+        bounds = self.floor, *(row[2] for row in open_)
+        return max(0.0, 1 - min(bounds) / PS_PER_NS / step)
+
     def plan(self) -> LayoutPlan:
         """What was found and proved."""
         fastest = self.best[0]
+        refused = self.late(lambda: _refused(self, fastest)) or []
         open_ = self.open_rows(fastest.step_ns)
-        lowest = min((row[2] / PS_PER_NS for row in open_), default=fastest.step_ns)
         return LayoutPlan(
             self.job.model.name,
             self.target.name,
@@ -182,13 +194,24 @@ class Search:
             self.fitting,
             self.close,
             _separated(self.best),
-            max(0.0, 1 - lowest / fastest.step_ns),
+            self.gap(open_),
             len(open_),
             self.backend or "",
             {name: list(values) for name, values in self.space.axes.items()},
-            _refused(self, fastest),
+            refused,
             [*self.job.notes, *self._notes(), *self.warnings[str(fastest.options)]],
+            self.stop is not None,
         )
+
+    def late(self, work: Callable[[], T]) -> T | None:
+        """What is added to simulated layouts; none once the user has stopped the search."""
+        try:
+            return None if self.stop else work()
+        except KeyboardInterrupt as stop:
+            if not self.best:
+                raise
+            self.stop = stop
+            return None
 
     def _notes(self) -> list[str]:
         found = []
@@ -199,6 +222,11 @@ class Search:
                 f"{counted(len(self.long), 'layout')} with small estimates or bounds "
                 f"{'was' if len(self.long) == 1 else 'were'} not simulated: a run takes minutes, "
                 "because many of its ranks differ"
+            )
+        if self.stop:
+            found.append(
+                f"interrupted: {counted(len(self.best), 'layout')} simulated; faster layouts that "
+                "do not fit are not listed"
             )
         return found
 
@@ -226,7 +254,7 @@ def search(
 
     `layout` has values of options that are searched instead of the defaults:
     `{"tp": (4, 8), "zero": (1,)}`. Raises `InputError` for wrong options, and where no layout
-    fits."""
+    fits, and `SearchInterrupted` after a Ctrl-C, once a layout is simulated."""
     say = progress or (lambda _: None)
     target = Platform.of(platform, settings_of({"framework": framework}), npus=ranks)
     job = Job.of(
@@ -244,8 +272,11 @@ def search(
     found = opened(job, target)
     say(0.2)
     found.look(lambda share: say(0.2 + 0.3 * share))
-    found.prove(lambda share: say(0.5 + share / 2))
-    return found.plan()
+    found.late(lambda: found.prove(lambda share: say(0.5 + share / 2)))
+    answer = found.plan()
+    if found.stop:
+        raise SearchInterrupted(answer, found.stop)
+    return answer
 
 
 def opened(job: Job, target: Platform) -> Search:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conftest import Armillary
+
+from armillary.cli import output
+from armillary.cli.app import main
 
 _JOB = ("plan", "llama-3-8b", "-p", "dgx-h100-16n", "--ranks", "16", "--global-batch", "32")
 _VALUES = ("--layout", "tp=1,2", "--layout", "pp=1,2", "--layout", "zero=1,3", "--seq", "4096")
@@ -88,6 +93,34 @@ def test_a_layout_that_a_framework_has_no_form_of_is_refused(
     assert "zb-h1, which Megatron-LM has no setting for" in run.stderr
     assert "the next layout that has one is" in run.stderr
     assert not (tmp_path / "run.sh").exists()
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.2, False), (0.51, True)])
+def test_a_signal_keeps_what_was_found(
+    share: float, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first simulation there is nothing to keep; later the list so far is written."""
+
+    @contextlib.contextmanager
+    def progress(*_: object, **__: object) -> Iterator[Callable[..., None]]:
+        def interrupt(done: float, *_: object) -> None:
+            if done >= share:
+                raise output.Terminated(15)
+
+        yield interrupt
+
+    monkeypatch.setattr(output, "progress", progress)
+    files = tmp_path / "p.json", tmp_path / "p.html", tmp_path / "run.sh"
+    asked = ("--json", str(files[0]), "--report", str(files[1]), "--export", "nemo", str(files[2]))
+    with pytest.raises(SystemExit) as ended:
+        main([*_JOB, *_FEW, *asked])
+    assert ended.value.code == 128 + 15
+    assert [file.exists() for file in files] == [kept] * 3
+    if kept:
+        found = json.loads(files[0].read_text(encoding="utf-8"))
+        assert found["stopped"] and len(found["best"]) == 1
+        assert any(each.startswith("interrupted: 1 layout") for each in found["warnings"])
+        assert "stopped early" in files[1].read_text(encoding="utf-8")
 
 
 def test_options_for_decoders_are_refused_for_tables(armillary: Armillary) -> None:

@@ -13,7 +13,7 @@ from armillary.errors import InputError
 from armillary.layouts import axes
 from armillary.layouts.job import Job
 from armillary.layouts.parts import Parts
-from armillary.layouts.result import Ranked
+from armillary.layouts.result import Ranked, SearchInterrupted
 from armillary.layouts.search import Row, Search, search
 from armillary.layouts.space import LayoutSpace
 from armillary.layouts.timing import Clock
@@ -154,6 +154,13 @@ class _Core:
 class _Fake(Search):
     """A search whose layouts have known steps."""
 
+    @classmethod
+    def of(cls, simulations: int) -> _Fake:
+        """With a greatest number of simulations."""
+        job = cast("Job", SimpleNamespace(simulations=simulations, near=False))
+        space = cast("LayoutSpace", SimpleNamespace(parts=SimpleNamespace(space=_Core())))
+        return cls(job, Platform.load(PLATFORM), None, space, None, (1, 1))
+
     def simulated(self, row: Row) -> Ranked:
         """The layout with its step."""
         step = {0: 20.0, 1: 16.0}[row[0]]
@@ -164,9 +171,7 @@ def test_low_estimates_hide_no_layout() -> None:
     """A layout that no estimate was near to is found by its bound, or counted as open."""
 
     def proved(simulations: int) -> tuple[list[float], list[Row]]:
-        job = cast("Job", SimpleNamespace(simulations=simulations, near=False))
-        space = cast("LayoutSpace", SimpleNamespace(parts=SimpleNamespace(space=_Core())))
-        found = _Fake(job, Platform.load(PLATFORM), None, space, None, (1, 1))
+        found = _Fake.of(simulations)
         found.look(lambda _: None)
         found.prove(lambda _: None)
         steps = [each.step_ns for each in found.best]
@@ -174,3 +179,49 @@ def test_low_estimates_hide_no_layout() -> None:
 
     assert proved(2) == ([16.0, 20.0], [])
     assert proved(1) == ([20.0], [_Core.every[1]])
+
+
+def test_a_stopped_search_keeps_what_it_proved() -> None:
+    """After a Ctrl-C the gap follows from the bounds that are known by then."""
+
+    def stops(_: float) -> None:
+        raise KeyboardInterrupt
+
+    found = _Fake.of(9)
+    found.look(lambda _: None)
+    found.late(lambda: found.prove(stops))
+    assert found.stop and [each.step_ns for each in found.best] == [20.0]
+    # The layout with a bound of 15 ns is unknown; the smallest bound that it can have is known.
+    assert found.open_rows(20.0) == [] and found.gap([]) == 0.5
+    assert found.late(lambda: 1) is None
+
+
+def test_nothing_is_kept_before_the_first_simulation() -> None:
+    """A signal before it ends the search."""
+
+    def stops(_: Row) -> Ranked:
+        raise KeyboardInterrupt
+
+    found = _Fake.of(9)
+    found.look(lambda _: None)
+    found.simulated = stops  # type: ignore[method-assign, assignment]
+    with pytest.raises(KeyboardInterrupt):
+        found.late(lambda: found.prove(lambda _: None))
+
+
+def test_a_search_that_is_stopped_while_it_explains_keeps_its_answer() -> None:
+    """A signal after the proof leaves out what is added to it."""
+
+    def stops(share: float) -> None:
+        if share == 1:
+            raise KeyboardInterrupt
+
+    given = {"tp": (1, 2), "pp": (1,), "zero": (1,), "recompute": ("full",)}
+    job = ("llama-3-8b", PLATFORM, 16)
+    whole = search(*job, global_batch=32, layout=given, simulations=1)
+    with pytest.raises(SearchInterrupted) as stopped:
+        search(*job, global_batch=32, layout=given, simulations=1, progress=stops)
+    found = stopped.value.found
+    assert found.stopped and found.winner == whole.winner
+    assert found.gap >= whole.gap and found.refused == []
+    assert any("interrupted: 1 layout simulated" in each for each in found.warnings)
