@@ -170,6 +170,7 @@ ALLOWED: dict[str, set[str]] = {
     "plan": {
         "old_words",
         "estimate",
+        "layouts",
         "option_fields",
         "sizes",
         "api",

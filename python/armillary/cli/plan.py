@@ -4,6 +4,7 @@ tables of a recommendation model."""
 from __future__ import annotations
 
 import json as json_text
+import re
 from collections.abc import Container
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "armillary.plan/1"
 LAYOUT_SCHEMA = "armillary.layout-plan/1"
+MACHINE_SCHEMA = "armillary.machine-plan/1"
 
 Model = Annotated[
     str,
@@ -42,8 +44,9 @@ class _Main:
     """Job and machine."""
 
     platform: PlatformName
-    ranks: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
-    """Ranks; the platform's outermost dimension is resized to them. Default: its NPUs."""
+    ranks: Annotated[str | None, typer.Option(metavar="N")] = None
+    """Ranks; the platform's outermost dimension is resized to them. Default: its NPUs. Of a
+    decoder several, such as 256,512 or 256..1024, which doubles."""
     global_batch: Annotated[int | None, typer.Option(metavar="N")] = None
     """Samples of all ranks. Default: of a decoder, 4 M tokens, or 1,024 tokens for each rank if
     that is more; of a DLRM, local batch times ranks."""
@@ -80,7 +83,23 @@ class _Layouts(_Main):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tables(_Layouts):
+class _Machines(_Layouts):
+    """Several machines for a decoder: -p A,B and --ranks N,M."""
+
+    objective: Annotated[str | None, typer.Option(metavar="time|cost|memory")] = None
+    """What is best: the shortest step, the most tokens for a dollar, or the least memory of the
+    fullest rank. Default: time; with --days cost."""
+    price: Annotated[list[str] | None, typer.Option(metavar="PLATFORM=DOLLARS")] = None
+    """Dollars of an NPU hour of a platform, such as dgx-h100-16n=2.5. May be given several
+    times."""
+    tokens: Annotated[str | None, typer.Option(metavar="N")] = None
+    """Tokens that are to be trained, such as 300B or 15T: days and dollars of each machine."""
+    days: Annotated[float | None, typer.Option(metavar="X")] = None
+    """Days in which they have to be trained: slower machines are refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tables(_Machines):
     """Tables and their memory."""
 
     schemes: Annotated[str | None, typer.Option(metavar="NAMES")] = None
@@ -143,13 +162,14 @@ def plan(model: Model, each: PlanOptions) -> None:
 
     Decoder: searches tensor, pipeline, data, context and expert parallelism, schedules, ZeRO and
     recomputation for the fastest simulated step that fits the memory, and proves by lower bounds
-    how far the rest can be ahead. DLRM: chooses how embedding tables are sharded over ranks."""
+    how far the rest can be ahead. Several platforms and numbers of ranks are searched together.
+    DLRM: chooses how embedding tables are sharded over ranks."""
     with output.guard():
         from ..model.files import DECODERS, load_model
 
         files = {"--output": each.out, "--json": each.json, "--report": each.report}
         files["--export"] = each.export[1] if each.export else None
-        output.claim(files, each.platform, model)
+        output.claim(files, *each.platform.split(","), model)
         if load_model(model).family in DECODERS:
             _plan_layout(model, each)
         else:
@@ -160,7 +180,7 @@ def _plan_tables(model: str, each: PlanOptions) -> None:
     from ..model.sharding_plan_file import as_file
     from ..report import planner
 
-    _refuse(each, _Layouts, "is for decoders", types(_Main))
+    _refuse(each, _Machines, "is for decoders", types(_Main))
     found = _found(model, each)
     data = {"schema": SCHEMA, "version": __version__, **found.to_dict()}
     # Files first: a reader of standard output may leave.
@@ -170,20 +190,27 @@ def _plan_tables(model: str, each: PlanOptions) -> None:
 
 
 def _plan_layout(model: str, each: PlanOptions) -> None:
-    from ..layouts import axes, page
+    from ..layouts import axes, machine_page, page
+    from ..layouts.machine_plan import MachinePlan
+    from ..layouts.machines import read_prices, read_ranks
     from ..layouts.result import SearchInterrupted
-    from ..layouts.search import search
-    from ..workload.frameworks import settings_of
+    from ..layouts.run import plan_layouts
 
     _refuse(each, PlanOptions, "is for embedding tables", _SHARED)
     _known(each.export)
-    decided = settings_of({"framework": each.framework})
     stop = None
     try:
         with output.progress("planning", clock=False) as update:
-            found = search(
+            found = plan_layouts(
                 model,
-                Platform.load(each.platform, {**decided, **dict(settings(each.set_, each.ranks))}),
+                [name.strip() for name in each.platform.split(",")],
+                () if each.ranks is None else read_ranks(each.ranks),
+                objective=each.objective,
+                prices=read_prices(each.price or ()),
+                tokens=each.tokens,
+                days=each.days,
+                settings=settings(each.set_),
+                progress=None if update is None else lambda share: update(share, 0.0),
                 global_batch=each.global_batch,
                 seq=each.seq,
                 layout=axes.read(each.layout or (), model),
@@ -191,13 +218,14 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
                 near=each.near,
                 simulations=each.simulations,
                 backend=each.backend,
-                progress=None if update is None else lambda share: update(share, 0.0),
             )
     except SearchInterrupted as stopped:
         found, stop = stopped.found, stopped.stop
-    data = {"schema": LAYOUT_SCHEMA, "version": __version__, **found.to_dict()}
-    _write(each, data, page.page(data))
-    _export(each.export, model, found)
+    several = isinstance(found, MachinePlan)
+    schema = MACHINE_SCHEMA if several else LAYOUT_SCHEMA
+    data = {"schema": schema, "version": __version__, **found.to_dict()}
+    _write(each, data, machine_page.page(data) if several else page.page(data))
+    _export(each.export, model, found.plan if isinstance(found, MachinePlan) else found)
     if stop is not None:
         output.interrupted(stop, "; what was found is written")
 
@@ -254,7 +282,7 @@ def _write(each: PlanOptions, data: dict[str, Any], made: Page) -> None:
 
 _OF_TABLES = ("out", "local_batch", "capacity")
 """Options of the job that a decoder has not."""
-_SHARED = ({*types(_Layouts)} - {*_OF_TABLES}) | {"near", "backend"}
+_SHARED = ({*types(_Machines)} - {*_OF_TABLES}) | {"near", "backend"}
 """Options that a decoder may have, too."""
 
 
@@ -273,10 +301,10 @@ def _refuse(each: PlanOptions, declared: type, why: str, without: Container[str]
 
 def _found(model: str, each: PlanOptions) -> Plan:
     """The plan that the options ask for."""
-    from ..plan import plan as run
+    from ..plan.run import plan_tables as run
 
     of_model = _of_model(each)
-    target = Platform.load(each.platform, settings(each.set_, each.ranks))
+    target = Platform.load(each.platform, settings(each.set_, _one(each.ranks)))
     with output.progress("planning", clock=False) as update:
         return run(
             model,
@@ -294,6 +322,13 @@ def _found(model: str, each: PlanOptions) -> Plan:
             progress=None if update is None else lambda share: update(share, 0.0),
             **of_model,
         )
+
+
+def _one(ranks: str | None) -> int | None:
+    """The only number of ranks. Raises `InputError`."""
+    if ranks is None or re.fullmatch(r"[1-9]\d{0,8}", ranks.strip()):
+        return None if ranks is None else int(ranks)
+    raise InputError([Problem("", "--ranks", f'invalid number: "{ranks}"', "one number")])
 
 
 def _of_model(each: PlanOptions) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def page(data: Data) -> Page:
             *_rates(best),
             Fact("Memory of the fullest rank", size(best["memory_bytes"])),
             Fact("Layouts", f"{data['layouts']:,}"),
-            Fact("Proved gap", _at_most(data["gap"])),
+            Fact("Proved gap", at_most(data["gap"])),
         ],
         sections=[
             Section("Best layouts", [_best(data), *_chart(data)]),
@@ -42,9 +42,9 @@ def verdict(data: Data) -> str:
     """The best layout, and what is proved of it."""
     best = data["best"][0]
     said = (
-        f"{words(_layout(best))}: {time(best['step_ns'])} a step. No other of the "
+        f"{named(best)}: {time(best['step_ns'])} a step. No other of the "
         f"{data['layouts']:,} layouts has a simulated step that is more than "
-        f"{_at_most(data['gap'])} faster"
+        f"{at_most(data['gap'])} faster"
     )
     if data["stopped"]:
         said += ". The search was stopped early: its gap is not the smallest that it could prove"
@@ -83,6 +83,11 @@ def _rates(best: Data) -> list[Fact]:
     return found
 
 
+def named(each: Data) -> str:
+    """A layout as options of a command line."""
+    return words(_layout(each)) or "data parallelism alone"
+
+
 def _layout(each: Data) -> dict[str, object]:
     """Options that differ from layout to layout."""
     return {name: value for name, value in each["options"].items() if name != "global_batch"}
@@ -92,7 +97,7 @@ def _best(data: Data) -> Table:
     first = data["best"][0]["step_ns"]
     rows = [
         (
-            words(_layout(each)) or "data parallelism alone",
+            named(each),
             time(each["step_ns"]),
             f"{(each['step_ns'] / first - 1) * 100:+.1f}%",
             share(each["mfu"]) if each["mfu"] else "",
@@ -140,7 +145,7 @@ def _refused(data: Data) -> list[Section]:
         return []
     rows = [
         (
-            words(_layout(each)) or "data parallelism alone",
+            named(each),
             time(each["estimate_ns"]),
             each["reason"],
         )
@@ -159,6 +164,6 @@ def _axes(data: Data) -> Table:
     return Table("Values of each option", ("Option", "Values"), rows)
 
 
-def _at_most(gap: float) -> str:
+def at_most(gap: float) -> str:
     """A share, rounded up: it is a limit."""
     return f"{math.ceil(gap * 1e4 - 1e-6) / 100:.2f}%"

@@ -19,13 +19,13 @@ from ..api import simulate
 from ..errors import InputError, Problem
 from ..model.files import Model
 from ..platform import AnyPlatform, Platform
-from ..platform.platform import fit_limits
 from ..uncertainty.interval import indistinct
 from ..units import PS_PER_NS, counted
 from ..workload import build
 from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism
 from .job import SIMULATIONS, Job
+from .least import capacity_of, fewest, least_bytes, limits, most_bytes
 from .result import LayoutPlan, Ranked, Refused, SearchInterrupted
 from .space import SEVERAL, LayoutSpace, space_of
 from .timing import Clock
@@ -37,12 +37,19 @@ KEPT = 64
 """Layouts whose estimates are compared."""
 GAP = 0.01
 """A search ends early when the rest is proved to be faster by at most this share."""
+SHOWN = 5
+"""Least number of layouts that are simulated, if there are enough."""
 _REFUSED = 8
 _PARTS = ("weights", "gradients", "optimizer state", "activations", "temporary buffers")
-_UNLIMITED = 2**63
+_UNSURE = 1.1
+"""The least memory of a few layouts is trusted where it is above the limit by more than this."""
 
 Row = tuple[int, int, int, int, int, int, str]
 """Group, choice of data parallelism, bound, estimate, bytes, fullest stage, whether it fits."""
+
+
+class NoLayout(InputError):
+    """No layout of the space, or none that fits."""
 
 
 @dataclass
@@ -53,19 +60,23 @@ class Search:
     target: Platform
     backend: str | None
     space: LayoutSpace
-    capacity: int | None
-    """Bytes of an NPU, if the platform states them."""
     limits: tuple[int, int]
     """Bytes up to which a layout surely fits, and up to which it may."""
     fitting: int = 0
     """Layouts that surely fit."""
     close: int = 0
     """Layouts that may fit."""
+    most: int | None = None
+    """Layouts that need more bytes are not searched."""
     floor: int = 0
     """The bounds of all layouts that fit and are not among the rows are above it, ps."""
+    fastest: float = 0.0
+    """No layout that fits has a faster step, ns; whatever its memory."""
     rows: list[Row] = field(default_factory=list)
     best: list[Ranked] = field(default_factory=list)
     """Simulated layouts, the fastest first."""
+    others: list[Ranked] = field(default_factory=list)
+    """Simulated layouts that need more bytes than are searched."""
     done: set[tuple[int, int]] = field(default_factory=set)
     """Layouts that were simulated."""
     long: set[tuple[int, int]] = field(default_factory=set)
@@ -75,20 +86,35 @@ class Search:
     stop: KeyboardInterrupt | None = None
     """What ended the search early."""
 
-    def look(self, say: Progress) -> None:
-        """Finds the layouts with the smallest estimates. Raises `InputError` where none fits."""
+    def look(self, say: Progress = lambda _: None) -> None:
+        """Finds the layouts with the smallest estimates. Raises `NoLayout` where none fits."""
         core = self.space.parts.space
-        fitting, close, _, floor = core.search(
+        self.fitting, self.close, _, self.floor = core.search(
             self.limits, self.job.near, (KEPT, 0), lambda share, _: say(share)
         )
-        self.fitting, self.close, self.floor = fitting, close, floor
         self.rows = core.fastest(0, core.kept)
         if not self.rows:
-            raise InputError([_too_large(self)])
+            raise NoLayout([_too_large(self.job, self.target, core.least_bytes())])
+        self.fastest = self.lowest
+
+    def within(self, most: int, count: int, least: int = 0) -> tuple[list[Row], int]:
+        """The layouts that need at most these bytes: those with the smallest estimates, and all
+        whose bounds are at most theirs or `least`. The bounds of the others are above the second
+        number, ps."""
+        core = self.space.parts.space
+        surely, perhaps = self.limits
+        limits = min(surely, most), min(perhaps, most)
+        *_, floor = core.search(limits, self.job.near, (count, least), None)
+        return core.fastest(0, core.kept), floor
+
+    def limit(self, most: int) -> None:
+        """Searches no layouts that need more bytes."""
+        self.most = most
+        self.rows, self.floor = self.within(most, KEPT)
 
     @property
     def lowest(self) -> float:
-        """No layout that fits has a faster step, ns."""
+        """No layout that is searched has a faster step, ns."""
         return min(row[2] for row in self.rows) / PS_PER_NS
 
     def open_rows(self, step_ns: float) -> list[Row]:
@@ -97,53 +123,61 @@ class Search:
         most = math.ceil(step_ns * PS_PER_NS)
         if most > self.floor and not self.stop:
             # Estimates may be low: every layout whose bound is below the step counts.
-            core = self.space.parts.space
-            *_, self.floor = core.search(self.limits, self.job.near, (KEPT, most), None)
-            self.rows = core.fastest(0, core.kept)
+            self.rows, self.floor = self.within(self.most or self.limits[1], KEPT, most)
         return [
             row
             for row in self.rows
             if row[2] / PS_PER_NS < step_ns and (row[0], row[1]) not in self.done
         ]
 
-    def prove(self, say: Progress, most: int | None = None, below: float = math.inf) -> None:
-        """Simulates layouts until no other one is much faster. No more than `most` of them, and
-        after the first one none whose step is surely not below `below`, in ns. Raises `InputError`
-        where each takes minutes."""
+    def prove(
+        self,
+        say: Progress,
+        most: int | None = None,
+        below: float = math.inf,
+        shown: int = SHOWN,
+    ) -> None:
+        """Simulates layouts until no other one is much faster: no more than `most`, after the first
+        one none whose step is surely not below `below`, in ns, and at least `shown` if there are
+        so many. Raises `InputError` where each takes minutes."""
         most = self.job.simulations if most is None else most
 
         def spent() -> bool:
             return len(self.done) + len(self.long) >= most
 
-        def hopeless(ps: int) -> bool:
-            return bool(self.best) and ps / PS_PER_NS >= below
+        def known(row: Row) -> bool:
+            return (row[0], row[1]) in self.done | self.long
 
         for row in self.rows:
             slower = self.best and row[3] / PS_PER_NS >= self.best[0].step_ns
-            enough = slower and (len(self.best) >= _SHOWN or below < math.inf)
-            if enough or spent() or hopeless(row[2]):
+            hopeless = self.best and row[2] / PS_PER_NS >= below
+            if (slower and len(self.best) >= shown) or hopeless or spent():
                 break
-            self._run(row)
-            say(len(self.done) / most)
+            if not known(row):
+                self.run(row)
+                say(len(self.done) / most)
         if not self.best:
             raise InputError([_too_long(self)])
 
         def left() -> list[Row]:
             fastest = min(self.best[0].step_ns, below)
-            rows = (row for row in self.open_rows(fastest) if (row[0], row[1]) not in self.long)
+            rows = (row for row in self.open_rows(fastest) if not known(row))
             promising = (row for row in rows if row[2] / PS_PER_NS < fastest * (1 - GAP))
             return sorted(promising, key=lambda row: (row[2], row[0], row[1]))
 
         while not spent() and (rows := left()):
-            self._run(rows[0])
+            self.run(rows[0])
             say(len(self.done) / most)
 
-    def _run(self, row: Row) -> None:
+    def run(self, row: Row) -> None:
+        """Simulates a layout."""
         one = self.simulated(row)
         (self.done if one else self.long).add((row[0], row[1]))
-        if one:
-            self.best.append(one)
-            self.best.sort(key=lambda each: (each.step_ns, str(sorted(each.options.items()))))
+        if one is None:
+            return
+        found = self.best if self.most is None or one.memory_bytes <= self.most else self.others
+        found.append(one)
+        found.sort(key=lambda each: (each.step_ns, str(sorted(each.options.items()))))
 
     def simulated(self, row: Row) -> Ranked | None:
         """A layout with its simulated step; none where that would take minutes."""
@@ -215,7 +249,7 @@ class Search:
 
     def _notes(self) -> list[str]:
         found = []
-        if not self.capacity:
+        if capacity_of(self.target) is None:
             found.append(f"{self.target.name} states no npu.memory.capacity: every layout fits")
         if self.long:
             found.append(
@@ -229,10 +263,6 @@ class Search:
                 "do not fit are not listed"
             )
         return found
-
-
-_SHOWN = 5
-"""Least number of layouts that are simulated, if there are enough."""
 
 
 def search(
@@ -269,9 +299,18 @@ def search(
         simulations=simulations,
         backend=backend,
     )
-    found = opened(job, target)
-    say(0.2)
-    found.look(lambda share: say(0.2 + 0.3 * share))
+    return on_machine(job, target, say)
+
+
+def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
+    """The fastest layouts of a job on a machine. Raises `InputError`, where no layout fits with the
+    fewest NPUs on which one does, and `SearchInterrupted`."""
+    try:
+        found = opened(job, target)
+        say(0.2)
+        found.look(lambda share: say(0.2 + 0.3 * share))
+    except NoLayout as error:
+        raise InputError(named(error, job, target)) from None
     found.late(lambda: found.prove(lambda share: say(0.5 + share / 2)))
     answer = found.plan()
     if found.stop:
@@ -280,16 +319,18 @@ def search(
 
 
 def opened(job: Job, target: Platform) -> Search:
-    """A search on a machine, with the times of all parts of its layouts. Raises `InputError`."""
+    """A search on a machine, with the times of all parts of its layouts. Raises `NoLayout`
+    where there is none or none can fit, and `InputError`."""
     _refuse_hosts(target)
+    least = least_bytes(job, target)
+    if least is not None and least > _UNSURE * most_bytes(job, target):
+        raise NoLayout([_too_large(job, target, least)])
     clock = Clock(target, job.backend or "analytical")
     space = space_of(job, target, clock)
     space.fill()
     if not space.parts.space.layouts:
-        raise InputError([_none(job, target.npus)])
-    capacity = target.describe()["npu"].get("memory_capacity_bytes")
-    limits = fit_limits(capacity) if capacity else (_UNLIMITED, _UNLIMITED)
-    return Search(job, target, clock.backend, space, capacity, limits)
+        raise NoLayout([_none(job, target.npus)])
+    return Search(job, target, clock.backend, space, limits(target))
 
 
 def _refuse_hosts(target: Platform) -> None:
@@ -301,23 +342,27 @@ def _refuse_hosts(target: Platform) -> None:
 
 def _separated(best: Sequence[Ranked]) -> list[Ranked]:
     """Whether uncertainty separates each from the fastest."""
+    first, *rest = best
+    return [
+        first,
+        *(
+            replace(each, separated=apart(first, each, each.step_ns / first.step_ns))
+            for each in rest
+        ),
+    ]
+
+
+def apart(first: Ranked, other: Ranked, ratio: float) -> bool:
+    """Whether the uncertainty of two predictions separates them; `ratio` is the second over the
+    first."""
 
     def factors(each: Ranked) -> tuple[float, float] | None:
         if each.low_ns is None or each.high_ns is None:
             return None
         return each.low_ns / each.step_ns, each.high_ns / each.step_ns
 
-    first = factors(best[0])
-    found = [best[0]]
-    for each in best[1:]:
-        own = factors(each)
-        apart = (
-            first is None
-            or own is None
-            or not indistinct(each.step_ns / best[0].step_ns, first, own)
-        )
-        found.append(replace(each, separated=apart))
-    return found
+    one, two = factors(first), factors(other)
+    return one is None or two is None or not indistinct(ratio, one, two)
 
 
 def _refused(search_: Search, winner: Ranked) -> list[Refused]:
@@ -396,13 +441,22 @@ def _none(job: Job, ranks: int) -> Problem:
     return Problem(job.model.name, "layout", said, allowed)
 
 
-def _too_large(search_: Search) -> Problem:
+def _too_large(job: Job, target: Platform, least: int) -> Problem:
     """No layout fits: the least memory that one needs."""
-    least = search_.space.parts.space.least_bytes()
-    capacity = search_.capacity or 0
+    surely, perhaps = (most / 1e9 for most in limits(target))
+    most = perhaps if job.near else surely
     said = (
-        f"no layout fits: each needs {least / 1e9:.1f} GB or more on its fullest rank, and an NPU "
-        f"has {capacity / 1e9:.1f} GB"
+        f"no layout fits: each needs {least / 1e9:.1f} GB or more on its fullest rank, and "
+        f"{most:.1f} GB of {(capacity_of(target) or 0) / 1e9:.1f} GB are sure to fit"
     )
-    more = "--near takes layouts that may fit; " if search_.close else ""
-    return Problem(search_.target.source, "memory", said, f"{more}more ranks, or a smaller step")
+    near = "--near takes layouts that may fit; " if surely < least / 1e9 <= perhaps else ""
+    return Problem(target.source, "memory", said, f"{near}more ranks, or a smaller step")
+
+
+def named(error: NoLayout, job: Job, target: Platform) -> list[Problem]:
+    """The problems, with the fewest NPUs of the platform on which a layout fits."""
+    count = fewest(job, target)
+    if count is None:
+        return error.problems
+    more = f"--ranks {count}, the fewest (doubled) on which a layout fits; "
+    return [replace(each, help=more + each.help) for each in error.problems]

@@ -118,6 +118,26 @@ class Clock:
         return _core.ends(workload._core, self.platform._core, self.backend, ranks)
 
 
+class NoClock(Clock):
+    """Takes no times: everything takes none. Sizes need no more."""
+
+    def scripts(self, par: Parallelism, wanted: Sequence[Script]) -> list[int]:
+        """No time for each."""
+        return [0] * len(wanted)
+
+    def collectives(self, par: Parallelism, wanted: Sequence[Call]) -> list[int]:
+        """No time for each."""
+        return [0] * len(wanted)
+
+    def messages(self, par: Parallelism, sizes: Sequence[int]) -> list[list[int]]:
+        """No time for each size, between any stages."""
+        return [[0] * par.pp for _ in sizes]
+
+    def kernels(self, wanted: Sequence[Script]) -> list[int]:
+        """No time for each."""
+        return [0] * len(wanted)
+
+
 def _spans(ends: Iterable[int]) -> list[int]:
     """Times between ends, the first from 0 on. A part that adds nothing takes no time."""
     found, before = [], 0

@@ -1,10 +1,11 @@
-"""`plan`: chooses a sharding plan for a model on a platform. The main path of this package."""
+"""`plan`: the model decides what is planned. `plan_tables` chooses a sharding plan for a model on a
+platform, the main path of this package; decoders are planned by `layouts`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import old_words
 from ..errors import InputError, Problem
@@ -18,7 +19,39 @@ if TYPE_CHECKING:
     from .costs import CostModel
 
 
-def plan(  # noqa: PLR0913 - keywords of a public function
+def plan(
+    model: str | os.PathLike[str] | Model,
+    platform: AnyPlatform | Sequence[AnyPlatform],
+    ranks: int | Sequence[int] | None = None,
+    **given: Any,  # noqa: ANN401 - options of either kind of plan
+) -> Any:  # noqa: ANN401 - the model decides
+    """The best plan of a model: of a decoder a layout, of a recommendation model where its tables
+    are.
+
+    A decoder gives what `armillary.layouts.run.plan_layouts` returns, a `LayoutPlan`, or a
+    `MachinePlan` for several platforms or numbers of ranks:
+    `plan("llama-3-8b", ["dgx-h100-16n", "dgx-a100-16n"], [64, 128])`. A recommendation model gives
+    the `Plan` of `armillary.plan.run.plan_tables`: `plan("dlrm-neo-a", "zionex", 128)`. `given` are
+    their options. Raises `InputError` as they do."""
+    from ..model.files import DECODERS, load_model
+
+    loaded = load_model(model)
+    if loaded.family in DECODERS:
+        from ..layouts.run import plan_layouts
+
+        return plan_layouts(loaded, platform, ranks, **given)
+    several = {"platform": platform, "ranks": ranks}
+    problems = [
+        Problem("plan", name, "several are for decoders", "one")
+        for name, value in several.items()
+        if isinstance(value, Sequence) and not isinstance(value, str)
+    ]
+    if problems:
+        raise InputError(problems)
+    return plan_tables(loaded, platform, ranks, **given)  # type: ignore[arg-type]
+
+
+def plan_tables(  # noqa: PLR0913 - keywords of a public function
     model: str | os.PathLike[str] | Model,
     platform: AnyPlatform,
     ranks: int | None = None,
@@ -37,7 +70,7 @@ def plan(  # noqa: PLR0913 - keywords of a public function
     **given: object,
 ) -> Plan:
     """Chooses how each table of a recommendation model is sharded, and on which rank each shard is:
-    `plan("dlrm-neo-a", "zionex", 128)`.
+    `plan_tables("dlrm-neo-a", "zionex", 128)`.
 
     Searches keep the greatest load of a rank, a sum of costs, low. A training step is simulated
     with the best plans by costs and with simple ones, and the plan with the fastest step is chosen.

@@ -49,6 +49,13 @@ def test_the_best_layout_in_words_as_json_and_as_a_page(
         (("--framework", "internevo"), "no bound knows what it changes"),
         (("--backend", "carrier-pigeon"), "carrier-pigeon"),
         (("--ranks", "12"), "12"),
+        (("--ranks", "16..8"), "invalid number"),
+        (("--objective", "speed"), "unknown objective"),
+        (("--objective", "cost"), "has no price"),
+        (("--price", "dgx-h100-16n"), "is not a price"),
+        (("--price", "dgx-h200=2"), "is no platform of this plan"),
+        (("--tokens", "many"), "invalid number"),
+        (("--days", "3"), "says nothing without --tokens"),
         (("--global-batch", "0"), "0"),
         (("--set", "npu.launch.kernel=80 us"), "no bound knows"),
         (("--layout", "tp=3"), "no layout of these values"),
@@ -123,7 +130,35 @@ def test_a_signal_keeps_what_was_found(
         assert "stopped early" in files[1].read_text(encoding="utf-8")
 
 
+def test_several_machines_in_words_as_json_and_as_a_page(
+    armillary: Armillary, tmp_path: Path
+) -> None:
+    """Every form has each machine; the best one's layout runs with the printed step."""
+    job = ("plan", "llama-3-8b", "-p", "dgx-h100-16n,dgx-a100-16n", "--ranks", "8..16")
+    prices = ("--price", "dgx-h100-16n=2.5", "--price", "dgx-a100-16n=1.25")
+    given = (*job, *_VALUES, "--global-batch", "32", *prices, "--tokens", "300B", "--days", "60")
+    words = armillary(*given)
+    assert words.returncode == 0, words.stderr
+    assert "on 4 machines trains within 60 days" in " ".join(words.stdout.split())
+    asked = armillary(*given, "--json", "-", "--report", "p.html", cwd=tmp_path)
+    found = json.loads(asked.stdout)
+    assert found["schema"] == "armillary.machine-plan/1"
+    assert [each["ranks"] for each in found["machines"]] == [8, 16, 8, 16]
+    best = found["machines"][found["best"]]
+    assert best["status"] == "best" and best["days"] <= 60 and found["objective"] == "cost"
+    layout = best["plan"]["best"][0]
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in layout["options"].items()]
+    run = armillary("run", "llama-3-8b", "-p", best["platform"], "--json", "-", *flags)
+    assert json.loads(run.stdout)["step_time_ns"] == layout["step_ns"]
+    days = found["steps"] * layout["step_ns"] / 8.64e13
+    assert best["days"] == pytest.approx(days)
+    assert best["dollars"] == pytest.approx(days * 24 * best["ranks"] * best["price"])
+    assert "16 NPUs of dgx-a100-16n" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
 def test_options_for_decoders_are_refused_for_tables(armillary: Armillary) -> None:
     """A recommendation model has no such layout."""
     run = armillary("plan", "dlrm-small", "-p", "dgx-h100", "--layout", "tp=1")
     assert run.returncode == 2 and "is for decoders" in run.stderr
+    run = armillary("plan", "dlrm-small", "-p", "dgx-h100", "--ranks", "4,8")
+    assert run.returncode == 2 and "one number" in run.stderr

@@ -159,7 +159,7 @@ class _Fake(Search):
         """With a greatest number of simulations."""
         job = cast("Job", SimpleNamespace(simulations=simulations, near=False))
         space = cast("LayoutSpace", SimpleNamespace(parts=SimpleNamespace(space=_Core())))
-        return cls(job, Platform.load(PLATFORM), None, space, None, (1, 1))
+        return cls(job, Platform.load(PLATFORM), None, space, (1, 1))
 
     def simulated(self, row: Row) -> Ranked:
         """The layout with its step."""

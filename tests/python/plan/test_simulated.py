@@ -53,7 +53,8 @@ def drawn(seed: int) -> tuple[Model, Platform, tuple[EmbeddingTable, ...]]:
 @functools.cache
 def planned(seed: int) -> Plan:
     model, platform, _ = drawn(seed)
-    return arm.plan(model, platform)
+    found: Plan = arm.plan(model, platform)
+    return found
 
 
 def step(model: Model, platform: Platform, **options: object) -> float:
@@ -159,7 +160,7 @@ def test_few_events_leave_plans_out(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["sharding", "dp", "plan", "bottom"])
 def test_options_that_a_plan_decides_are_refused(name: str) -> None:
     with pytest.raises(arm.InputError, match=f"{name}: is not an option of a plan"):
-        arm.plan("dlrm-mlperf", "zionex", 16, **{name: "row"})  # type: ignore[arg-type]
+        arm.plan("dlrm-mlperf", "zionex", 16, **{name: "row"})
 
 
 def test_the_verdict_keeps_costs_and_steps_apart(armillary: Armillary, tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""The answer of a search over several machines."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .result import LayoutPlan, Ranked
+
+Status = Literal["best", "behind", "excluded", "late", "unfit"]
+"""The best machine; one whose best layout is behind; one that bounds exclude without a simulation;
+one that is too slow for the days; one on which no layout fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineAnswer:
+    """A number of NPUs of a platform, and its best layouts."""
+
+    platform: str
+    ranks: int
+    status: Status
+    reason: str
+    """Why it is not the best; empty for the best one."""
+    price: float | None = None
+    """Dollars of an NPU hour, as stated."""
+    layouts: int = 0
+    """Layouts of its space."""
+    bound_ns: float | None = None
+    """Lower bound of the step of all its layouts that fit."""
+    least_bytes: int | None = None
+    """The least memory of the fullest rank."""
+    plan: LayoutPlan | None = None
+    """Its simulated layouts; none where bounds were enough. Where the objective is memory, only
+    layouts of the least memory."""
+    tokens_per_dollar: float | None = None
+    """Of the fastest simulated layout."""
+    days: float | None = None
+    """Days of the job with this layout."""
+    dollars: float | None = None
+    """Dollars of the job with this layout."""
+    separated: bool = True
+    """Whether the uncertainty of predictions separates it from the best machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """A simulated layout that no other simulated one beats in speed, tokens for a dollar (where all
+    machines have a price) and memory at once."""
+
+    machine: int
+    """Index of the machine."""
+    options: Mapping[str, object]
+    step_ns: float
+    tokens_per_s: float
+    tokens_per_dollar: float | None
+    memory_bytes: int
+    gap: float
+    """No layout of any machine that needs at most this memory is better by more than this share in
+    both speed and tokens for a dollar."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePlan:
+    """The best layout and machine, and what the search proved."""
+
+    model: str
+    objective: str
+    global_batch: int
+    """Samples of a step."""
+    seq: int
+    """Tokens of a sample."""
+    tokens: float | None
+    """Tokens of the job."""
+    limit_days: float | None
+    """Days in which the job has to be done."""
+    steps: int | None
+    """Steps of the job."""
+    machines: list[MachineAnswer]
+    best: int
+    """Index of the best machine."""
+    gap: float
+    """No layout of any machine has a value of the objective that is lower by more than this share:
+    time of a step, dollars for a token; with the least memory time of a step."""
+    open_layouts: int
+    """Layouts that were not simulated and whose bounds are below the best value."""
+    front: list[FrontPoint] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def machine(self) -> MachineAnswer:
+        """The best machine."""
+        return self.machines[self.best]
+
+    @property
+    def plan(self) -> LayoutPlan:
+        """The layouts of the best machine."""
+        found = self.machine.plan
+        assert found is not None
+        return found
+
+    @property
+    def winner(self) -> Ranked:
+        """The best layout."""
+        return self.plan.winner
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        found["machines"] = [_machine(each) for each in self.machines]
+        found["front"] = [dataclasses.asdict(each) for each in self.front]
+        return found
+
+
+def _machine(answer: MachineAnswer) -> dict[str, Any]:
+    found = {each.name: getattr(answer, each.name) for each in dataclasses.fields(answer)}
+    return {**found, "plan": None if answer.plan is None else answer.plan.to_dict()}
