@@ -33,21 +33,34 @@ _FLOWS = f"""
 class Run(NamedTuple):
     """A timeline that is open, and what its run found."""
 
-    ui: perfetto_ui.Opened
+    ui: perfetto_ui.Interface
     result: arm.Result
 
 
 @pytest.fixture(scope="module")
-def demo(running: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def ui(running: Browser) -> Iterator[perfetto_ui.Interface]:
+    """One page for all traces."""
+    with perfetto_ui.interface(running) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, arm.Result]:
     """The demo's two classes of ranks: a pipeline of two stages, tensor and data parallel."""
     platform = arm.Platform.load(str(ROOT / "examples/gpt-64/platform.yml"))
     workload = arm.load(
         ROOT / "examples/gpt-64", platform, groups=ROOT / "examples/gpt-64/comm_group.json"
     )
     path = tmp_path_factory.mktemp("timeline") / "demo.pftrace"
-    result = arm.simulate(workload, platform, timeline=path, detail=True)
-    with perfetto_ui.opened(running, path) as ui:
-        yield Run(ui, result)
+    return path, arm.simulate(workload, platform, timeline=path, detail=True)
+
+
+@pytest.fixture
+def demo(ui: perfetto_ui.Interface, simulated: tuple[Path, arm.Result]) -> Run:
+    """The demo's timeline."""
+    path, result = simulated
+    ui.show(path)
+    return Run(ui, result)
 
 
 def union(spans: list[tuple[int, int]]) -> int:
@@ -153,26 +166,25 @@ def test_the_interface_shows_the_tracks(demo: Run) -> None:
     assert demo.ui.faults == []
 
 
-def test_ranks_of_a_pipeline_stand_in_order(running: Browser, tmp_path: Path) -> None:
+def test_ranks_of_a_pipeline_stand_in_order(ui: perfetto_ui.Interface, tmp_path: Path) -> None:
     platform = arm.Platform.load("dgx-a100", {"npus": "16"})
     workload = arm.workload.build("megatron-1.7b", tp=4, pp=4)
     path = tmp_path / "pipeline.pftrace"
     result = arm.simulate(workload, platform, timeline=path, fold=False, ranks=[12, 0, 4, 8])
-    with perfetto_ui.opened(running, path) as ui:
-        lines = ui.page.inner_text("body").splitlines()
-        assert list(dict.fromkeys(line for line in lines if line.startswith("rank "))) == [
-            "rank 00",
-            "rank 04",
-            "rank 08",
-            "rank 12",
-        ]
-        assert (
-            ui.ask("SELECT COUNT(*) AS n FROM slice WHERE name = 'exposed communication'")[0]["n"]
-            > 0
-        )
-        held = ui.ask(
-            "SELECT MAX(c.value) AS most FROM counter c JOIN track t ON c.track_id = t.id JOIN "
-            "track g ON t.parent_id = g.id WHERE t.name = 'memory held' GROUP BY g.name"
-        )
-        peaks = {row["peak_memory_bytes"] for row in result.report["classes"]}
-        assert {row["most"] for row in held} == peaks != {0}
+    ui.show(path)
+    lines = ui.page.inner_text("body").splitlines()
+    assert list(dict.fromkeys(line for line in lines if line.startswith("rank "))) == [
+        "rank 00",
+        "rank 04",
+        "rank 08",
+        "rank 12",
+    ]
+    assert (
+        ui.ask("SELECT COUNT(*) AS n FROM slice WHERE name = 'exposed communication'")[0]["n"] > 0
+    )
+    held = ui.ask(
+        "SELECT MAX(c.value) AS most FROM counter c JOIN track t ON c.track_id = t.id JOIN "
+        "track g ON t.parent_id = g.id WHERE t.name = 'memory held' GROUP BY g.name"
+    )
+    peaks = {row["peak_memory_bytes"] for row in result.report["classes"]}
+    assert {row["most"] for row in held} == peaks != {0}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_copies import Copies
 from small_models import SMALL
 
 pytest.importorskip("torch")
@@ -113,16 +113,16 @@ def test_modules(module: nn.Module, inputs: Any, said: str) -> None:  # noqa: AN
     assert said in str(caught.value)
 
 
-def test_pytorch_prints_no_traceback(tmp_path: Path) -> None:
-    file = tmp_path / "user.py"
-    file.write_text(
+def test_pytorch_prints_no_traceback(tmp_path: Path, trainings: Copies) -> None:
+    program = (
         "import torch, armillary as arm\n"
         "try:\n"
         "    arm.capture(torch.nn.AvgPool2d(0, 0), torch.empty(1, 3, 8, 8))\n"
         "except arm.InputError as error:\n"
         "    print(error)\n"
     )
-    run = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    run = trainings.run(["-c", program], tmp_path, os.environ)
+    assert run.returncode == 0, run.stderr
     assert "stopped in the module (AvgPool2d)" in run.stdout
     assert "Traceback" not in run.stderr
 

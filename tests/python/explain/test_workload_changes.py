@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from thorough import usually
 
 import armillary as arm
 from armillary.cli import parsing
@@ -103,7 +104,7 @@ DRAWN = {
 }
 
 
-@settings(max_examples=8)
+@settings(max_examples=usually(4, 50))
 @given(
     drawn=st.fixed_dictionaries(DRAWN),
     waves=st.sampled_from([1, 2, 4]),
