@@ -695,6 +695,19 @@ class LayoutSpace:
         self, limits: tuple[int, int], near: bool, below: int, count: int
     ) -> list[tuple[int, int, int, int, int, int, str]]:
         """The fastest layouts that do not fit, as far as their estimates are less than `below`."""
+    def picture(
+        self,
+        limits: tuple[int, int],
+        near: bool,
+        cell_of: Sequence[int],
+        progress: _Progress | None,
+    ) -> tuple[
+        list[tuple[tuple[int, int, int], int, tuple[int, int, int, int, int, int, str] | None]],
+        list[tuple[int, int, int, int, int, int, str]],
+    ]:
+        """By cell, `cell_of` has the one of each group: numbers of layouts that fit, may fit and
+        do not fit; the least bytes that one needs; the one with the smallest estimate that fits.
+        Then the layouts that no other one is both faster and smaller than, by bytes."""
     def least_bytes(self) -> int:
         """The least memory that the fullest rank of any layout needs."""
     def held(self, group: int, data: int) -> list[tuple[int, int, int, int, int]]:

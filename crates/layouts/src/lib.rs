@@ -3,7 +3,7 @@
 //! The parts of a step are timed by the simulator, each alone. Here they are put together: the
 //! passes of a pipeline in their order (`passes.rs`, `pipeline.rs`), the time of a step (`step.rs`,
 //! `estimate.rs`, `traffic.rs`), the peak memory of a rank (`memory.rs`), and both for a whole space
-//! of layouts (`space.rs`).
+//! of layouts (`space.rs`, `picture.rs`).
 //! Not here: which layouts there are, and what a layer does (`python/armillary/workload`). All times
 //! are ps, all sizes bytes.
 
@@ -11,6 +11,7 @@ mod estimate;
 mod memory;
 mod parts;
 mod passes;
+mod picture;
 mod pipeline;
 mod space;
 mod step;
@@ -20,5 +21,6 @@ pub use estimate::{Op, STARTED};
 pub use memory::{Held, Stage};
 pub use parts::{Block, Data, Gradients, Place, Sizes, Split, Unit, Work};
 pub use passes::{Kind, Pass, Schedule, order};
+pub use picture::Cell;
 pub use pipeline::Pipeline;
 pub use space::{Answer, Found, Group, Limits, Space, Tally};

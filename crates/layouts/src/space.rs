@@ -95,11 +95,13 @@ pub struct Space {
 
 /// Room that layouts use one after another.
 #[derive(Debug, Default)]
-struct Room {
+pub(crate) struct Room {
     scratch: Scratch,
     estimate: estimate::Room,
-    stages: Vec<Stage>,
-    wanted: Vec<Found>,
+    /// Passes and units of each stage of the last layout.
+    pub stages: Vec<Stage>,
+    /// Layouts that were asked for.
+    pub wanted: Vec<Found>,
 }
 
 impl Space {
@@ -194,7 +196,7 @@ impl Space {
         least.min().unwrap_or(0)
     }
 
-    fn stages_of(&self, at: usize, stages: &mut Vec<Stage>) {
+    pub(crate) fn stages_of(&self, at: usize, stages: &mut Vec<Stage>) {
         let group = &self.groups[at];
         memory::stages(
             &self.pipelines[group.pipeline as usize],
@@ -205,7 +207,7 @@ impl Space {
     }
 
     /// Memory of the layouts of a group; `room` gets those that are wanted.
-    fn weigh(
+    pub(crate) fn weigh(
         &self,
         at: usize,
         limits: Limits,
@@ -243,7 +245,7 @@ impl Space {
         }
     }
 
-    fn walk<'a>(&'a self, each: &Found, totals: &'a [Stage]) -> Walk<'a> {
+    pub(crate) fn walk<'a>(&'a self, each: &Found, totals: &'a [Stage]) -> Walk<'a> {
         let group = &self.groups[each.group as usize];
         Walk {
             pipeline: &self.pipelines[group.pipeline as usize],
@@ -256,7 +258,7 @@ impl Space {
     }
 
     /// The layout with its times; none where its bound is above `most`.
-    fn timed(&self, each: Found, most: u64, room: &mut Room) -> Option<Found> {
+    pub(crate) fn timed(&self, each: Found, most: u64, room: &mut Room) -> Option<Found> {
         let walk = self.walk(&each, &room.stages);
         let bound = walk.step(&mut room.scratch);
         if bound > most {

@@ -16,6 +16,9 @@ type Passed = (&'static str, u32, u32, bool);
 /// Group, choice of data parallelism, bound, estimate, bytes, fullest stage, answer.
 type Row = (u32, u32, u64, u64, u64, u32, &'static str);
 
+/// Layouts that fit, may fit and do not fit, the least bytes of any, the best one.
+type Cell = ((u64, u64, u64), u64, Option<Row>);
+
 fn schedule(name: &str) -> PyResult<Schedule> {
     Schedule::named(name).ok_or_else(|| PyValueError::new_err(format!("no schedule {name:?}")))
 }
@@ -348,6 +351,34 @@ impl LayoutSpace {
         let space = self.space.clone();
         let found = minded(py, None, move |_| space.refused(limits, near, below, count))?;
         Ok(found.iter().map(row).collect())
+    }
+
+    /// The cells of a picture, and the front of time and memory.
+    fn picture(
+        &self,
+        py: Python<'_>,
+        limits: (u64, u64),
+        near: bool,
+        cell_of: Vec<u32>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(Vec<Cell>, Vec<Row>)> {
+        let limits = Limits { surely: limits.0, perhaps: limits.1 };
+        let space = self.space.clone();
+        if cell_of.len() != space.groups.len() {
+            return Err(PyValueError::new_err("a cell for each group"));
+        }
+        let (cells, front) = minded(py, progress, move |desk| {
+            let mut goes_on = |at: usize, of: usize| {
+                let progress = Progress { time_ns: 0.0, done: at as u64, total: of as u64 };
+                !at.is_multiple_of(64) || desk.goes_on(progress)
+            };
+            space.picture(limits, near, &cell_of, &mut goes_on)
+        })?;
+        let cell = |each: &layouts::Cell| {
+            let tally = (each.tally.yes, each.tally.near, each.tally.no);
+            (tally, each.least_bytes, each.best.as_ref().map(row))
+        };
+        Ok((cells.iter().map(cell).collect(), front.iter().map(row).collect()))
     }
 
     /// The least memory that the fullest rank of any layout needs.

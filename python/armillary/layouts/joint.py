@@ -140,6 +140,9 @@ def _answer(
         return MachineAnswer(name, ranks, "unfit", each.why, machine.price)
     status, reason = _status(each, best, every, goal)
     simulated = bool(search.best)
+    plan = search.plan() if simulated else None
+    if search.stop:
+        raise search.stop
     step = each.step if simulated else None
     weight = goal.weight(machine) / goal.weight(best.machine)
     return MachineAnswer(
@@ -151,7 +154,7 @@ def _answer(
         search.space.parts.space.layouts,
         search.fastest,
         each.least,
-        search.plan() if simulated else None,
+        plan,
         None if step is None else goal.tokens_per_dollar(machine, step),
         None if step is None else goal.days(step),
         None if step is None else goal.dollars(machine, step),

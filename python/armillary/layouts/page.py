@@ -9,7 +9,7 @@ from typing import Any
 from ..report.chart import Chart
 from ..report.page import Fact, Page, Section, Table
 from ..report.quantity import share, size, time
-from ..units import NS_PER_S, counted
+from ..units import GB, NS_PER_S, counted
 from .result import words
 
 Data = dict[str, Any]
@@ -31,8 +31,10 @@ def page(data: Data) -> Page:
             Fact("Proved gap", at_most(data["gap"])),
         ],
         sections=[
-            Section("Best layouts", [_best(data), *_chart(data)]),
+            Section("Best layouts", [_best(data)]),
+            *_front(data),
             *_refused(data),
+            *_picture(data),
             Section("Searched values", [_axes(data)], only="page"),
         ],
     )
@@ -112,32 +114,115 @@ def _best(data: Data) -> Table:
     return Table("Simulated layouts, the fastest first", columns, rows, note)
 
 
-def _chart(data: Data) -> list[Chart]:
-    if len(data["best"]) < 2:
+def _front(data: Data) -> list[Section]:
+    """The trade of time for memory."""
+    if not data["front"]:
         return []
-    records = [
-        {"step": each["step_ns"] / NS_PER_S, "memory": each["memory_bytes"] / 1e9}
+    simulated = {str(each["options"]) for each in data["best"]}
+    ours = [
+        {
+            "step": each["step_ns"] / NS_PER_S,
+            "memory": each["memory_bytes"] / GB,
+            "layout": words(_layout(each)),
+            "what": "simulated",
+        }
         for each in data["best"]
     ]
+    front = [
+        {
+            "step": each["estimate_ns"] / NS_PER_S,
+            "memory": each["memory_bytes"] / GB,
+            "layout": words(_layout(each)),
+            "what": "front, estimated",
+        }
+        for each in data["front"]
+        if str(each["options"]) not in simulated
+    ]
+    scale = {"zero": False}
     spec = {
-        "height": 220,
-        "mark": {"type": "point", "filled": True},
+        "height": 260,
+        "mark": {"type": "point", "filled": True, "size": 60},
         "encoding": {
             "x": {
                 "field": "memory",
                 "type": "quantitative",
                 "title": "memory of the fullest rank, GB",
-                "scale": {"zero": False},
+                "scale": scale,
             },
             "y": {
                 "field": "step",
                 "type": "quantitative",
                 "title": "step, s",
-                "scale": {"zero": False},
+                "scale": {"type": "log", "nice": False},
             },
+            "color": {"field": "what", "type": "nominal", "title": None},
+            "shape": {"field": "what", "type": "nominal", "title": None},
+            "tooltip": [{"field": name} for name in ("layout", "step", "memory", "what")],
         },
     }
-    return [Chart(name="front", title="Step and memory", rows=records, spec=spec)]
+    note = (
+        "Front: layouts that fit, and that no other one is both faster and smaller than, by "
+        "estimate."
+    )
+    return [
+        Section("Time and memory", [Chart("front", "Step and memory", [*ours, *front], spec, note)])
+    ]
+
+
+def _picture(data: Data) -> list[Section]:
+    """The space by its degrees of parallelism: first tp and pp alone, then by cp and by ep."""
+    charts = []
+    for extra in (None, "cp", "ep"):
+        names = ["tp", "pp", *([extra] if extra else [])]
+        if extra and len({each[extra] for each in data["cells"]}) < 2:
+            continue
+        charts += [_map(data, names)] if data["cells"] else []
+    return [Section("The space", charts, only="page")] if charts else []
+
+
+def _map(data: Data, names: list[str]) -> Chart:
+    """The smallest estimate of each cell; cells in which nothing fits are grey."""
+    groups: dict[tuple[int, ...], list[Data]] = {}
+    for each in data["cells"]:
+        groups.setdefault(tuple(each[name] for name in names), []).append(each)
+    rows = []
+    for degrees, cells in groups.items():
+        timed = [each for each in cells if each["estimate_ns"] is not None]
+        best = min(timed, key=lambda each: each["estimate_ns"], default=None)
+        least = min(each["least_bytes"] for each in cells)
+        rows.append(
+            {
+                **dict(zip(names, degrees, strict=True)),
+                "step": best and best["estimate_ns"] / NS_PER_S,
+                "layout": words(_layout(best)) if best else f"none fits: {size(least)} or more",
+                "fits": f"{sum(each['fitting'] for each in cells):,} of "
+                f"{sum(each['layouts'] for each in cells):,}",
+            }
+        )
+    axes = {
+        "x": {"field": "tp", "type": "ordinal", "title": "tp", "axis": {"labelAngle": 0}},
+        "y": {"field": "pp", "type": "ordinal", "title": "pp", "sort": "descending"},
+        "tooltip": [{"field": name} for name in (*names, "step", "layout", "fits")],
+    }
+    scale = {"scheme": "viridis", "reverse": True, "type": "log"}
+    colour: dict[str, Any] = {"field": "step", "type": "quantitative", "title": "step, s"}
+    colour |= {"scale": scale, "legend": {"format": ".3~g", "tickCount": 3}}
+    none, some = ({"filter": f"datum.step {sign} null"} for sign in ("===", "!=="))
+    layers = [
+        {"transform": [none], "mark": {"type": "rect", "color": "#d0d0d0"}, "encoding": axes},
+        {"transform": [some], "mark": "rect", "encoding": {**axes, "color": colour}},
+    ]
+    spec: dict[str, Any] = {"height": 260, "layer": layers}
+    if len(names) > 2:
+        facet = {"field": names[2], "type": "ordinal", "header": {"titleFontSize": 12}}
+        inner = {"layer": layers, "width": 160, "height": 160}
+        spec = {"facet": facet, "columns": 4, "spec": inner}
+    by = ", ".join(names)
+    note = (
+        "Each cell: the smallest estimate of its layouts that fit. Grey: none fits in memory. "
+        "Empty: no layout."
+    )
+    return Chart(f"space-{names[-1]}", f"Estimated step by {by}", rows, spec, note)
 
 
 def _refused(data: Data) -> list[Section]:

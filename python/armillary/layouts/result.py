@@ -69,6 +69,36 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class OnFront:
+    """A layout that fits, and that no other one is both faster and smaller than, by estimate."""
+
+    options: Mapping[str, object]
+    estimate_ns: float
+    memory_bytes: int
+    step_ns: float | None
+    """Simulated step; none where the layout was not simulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """All layouts with the same degrees of parallelism."""
+
+    tp: int
+    pp: int
+    cp: int
+    ep: int
+    layouts: int
+    fitting: int
+    """Layouts that fit, with `--near` also those that may."""
+    least_bytes: int
+    """The least memory that one of them needs."""
+    estimate_ns: float | None
+    """Smallest estimate of a layout that fits."""
+    options: Mapping[str, object] | None
+    """Options of that layout."""
+
+
+@dataclass(frozen=True, slots=True)
 class LayoutPlan:
     """The best layouts of a model on a platform, and what the search proved."""
 
@@ -99,6 +129,10 @@ class LayoutPlan:
     warnings: list[str] = field(default_factory=list)
     stopped: bool = False
     """Whether the user stopped the search. The gap holds, and `open_layouts` may be more."""
+    front: list[OnFront] = field(default_factory=list)
+    """The trade of time for memory, the smallest layout first."""
+    cells: list[Cell] = field(default_factory=list)
+    """The space by its degrees of parallelism."""
 
     @property
     def winner(self) -> Ranked:

@@ -26,7 +26,8 @@ from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism
 from .job import SIMULATIONS, Job
 from .least import capacity_of, fewest, least_bytes, limits, most_bytes
-from .result import LayoutPlan, Ranked, Refused, SearchInterrupted
+from .picture import picture
+from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, SearchInterrupted
 from .space import SEVERAL, LayoutSpace, space_of
 from .timing import Clock
 
@@ -217,6 +218,7 @@ class Search:
         """What was found and proved."""
         fastest = self.best[0]
         refused = self.late(lambda: _refused(self, fastest)) or []
+        front, cells = self.late(self._picture) or ([], [])
         open_ = self.open_rows(fastest.step_ns)
         return LayoutPlan(
             self.job.model.name,
@@ -235,7 +237,13 @@ class Search:
             refused,
             [*self.job.notes, *self._notes(), *self.warnings[str(fastest.options)]],
             self.stop is not None,
+            front,
+            cells,
         )
+
+    def _picture(self) -> tuple[list[OnFront], list[Cell]]:
+        job = self.job
+        return picture(self.space, self.limits, job.near, job.software, self.best)
 
     def late(self, work: Callable[[], T]) -> T | None:
         """What is added to simulated layouts; none once the user has stopped the search."""
@@ -259,8 +267,8 @@ class Search:
             )
         if self.stop:
             found.append(
-                f"interrupted: {counted(len(self.best), 'layout')} simulated; faster layouts that "
-                "do not fit are not listed"
+                f"interrupted: {counted(len(self.best), 'layout')} simulated; without the faster "
+                "layouts that do not fit, or a picture of the space"
             )
         return found
 
