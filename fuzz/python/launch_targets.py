@@ -117,7 +117,39 @@ def _nemo(folder: Path, files: Files) -> object:
     return read(folder / name, "nemo", model=known[0], ranks=known[1]).options
 
 
+_STEPS = b"""steps:
+- layout: {tp: 2, dp: 2, recompute: full}
+  step: 8.9 s
+- {launch: run.sh, log: train.log}
+- {launch: run.sh, log: nemo.log}
+"""
+_JOB = b"""torchrun --nproc_per_node 4 pretrain_gpt.py --num-layers 8 --hidden-size 512 \\
+    --num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 --vocab-size 51200 \\
+    --position-embedding-type rope --micro-batch-size 1 --tensor-model-parallel-size 2
+"""
+_LOG = b""" [2026-11-30 09:00:00] iteration 1/ 9 | elapsed time per iteration (ms): 9000.5 | loss: 9
+ [2026-11-30 09:00:09] iteration 2/ 9 | elapsed time per iteration (ms): 1.5e3 | loss: 8
+"""
+_NEMO_LOG = b"Training epoch 0, iteration 0/9 | train_step_timing in s: 8.91 | global_step: 1\n"
+
+
+def _measured(folder: Path, _files: Files) -> object:
+    from armillary.layouts.measured_file import read_steps
+    from armillary.model.files import Model
+
+    sizes = {"layers": 8, "hidden": 512, "heads": 8, "ffn": 2048, "vocabulary": 51200}
+    model = Model("m", "transformer", {**sizes, "sequence": 512})
+    return read_steps(folder / "steps.yml", model, 4)
+
+
 TARGETS = (
+    Target(
+        "measured_steps",
+        lambda: [
+            {"steps.yml": _STEPS, "run.sh": _JOB, "train.log": _LOG, "nemo.log": _NEMO_LOG},
+        ],
+        _measured,
+    ),
     Target("nemo", lambda: [{"job.yaml": _NEMO}, {"run.sh": _OVERRIDES}], _nemo),
     Target("torchtitan", lambda: [{"run.sh": _TITAN}, {"job.toml": _TOML}], _titan),
     Target("deepspeed_config", lambda: [{"ds.json": _DEEPSPEED}], _deepspeed),

@@ -59,7 +59,8 @@ FACTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "ranks of a node": ("--ranks-per-node", ("plan", "dlrm"), ("--npus-per-node",)),
     "rule that shards tables": ("--sharding", ("dlrm",), ("--shard", "--sharding-rule")),
     "time of the host in a step": ("--host-us", ("dlrm",), ("--host-time",)),
-    "measured parts of a step": ("--bench", ("dlrm",), ("--measured",)),
+    "measured parts of a step": ("--bench", ("dlrm",), ()),
+    "measured steps of a job": ("--measured", ("plan",), ("--measured-steps",)),
     "sharding plan": ("--plan", ("train", "dlrm"), ("--sharding-plan",)),
     "steps between checkpoints": ("--checkpoint-every", ("train", "dlrm"), ()),
 }

@@ -187,7 +187,10 @@ ALLOWED: dict[str, set[str]] = {
     "layouts": {
         "_core",
         "api",
+        "declared",
+        "documents",
         "errors",
+        "launch",
         "model",
         "option_fields",
         "platform",

@@ -75,6 +75,9 @@ class _Layouts(_Main):
     Megatron's without the limits of any version."""
     simulations: Annotated[int, typer.Option(metavar="N", min=1)] = 32
     """Most layouts that are simulated to prove the best one."""
+    measured: Annotated[str | None, typer.Option(metavar="FILE")] = None
+    """Measured steps of this job (YAML or JSON): layouts or launch flags, and seconds or logs.
+    Intervals get closer, and layouts are ranked again."""
     export: Annotated[
         tuple[str, str] | None, typer.Option("--export", metavar="FRAMEWORK FILE")
     ] = None
@@ -169,7 +172,7 @@ def plan(model: Model, each: PlanOptions) -> None:
 
         files = {"--output": each.out, "--json": each.json, "--report": each.report}
         files["--export"] = each.export[1] if each.export else None
-        output.claim(files, *each.platform.split(","), model)
+        output.claim(files, *each.platform.split(","), model, each.measured)
         if load_model(model).family in DECODERS:
             _plan_layout(model, each)
         else:
@@ -218,6 +221,7 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
                 near=each.near,
                 simulations=each.simulations,
                 backend=each.backend,
+                measured=each.measured or (),
             )
     except SearchInterrupted as stopped:
         found, stop = stopped.found, stopped.stop

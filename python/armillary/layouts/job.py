@@ -13,6 +13,7 @@ from ..model.decoder import Decoder
 from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
 from ..units import counted
+from .measured_file import MeasuredStep
 
 SIMULATIONS = 32
 """Most simulations of a search."""
@@ -40,6 +41,8 @@ class Job:
     simulations: int = SIMULATIONS
     """Most simulations on a machine."""
     backend: str | None = None
+    measured: str | os.PathLike[str] | Sequence[MeasuredStep] = ()
+    """Steps of this job that were measured, or a file of them."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -56,6 +59,7 @@ class Job:
         near: bool = False,
         simulations: int = SIMULATIONS,
         backend: str | None = None,
+        measured: str | os.PathLike[str] | Sequence[MeasuredStep] = (),
     ) -> Job:
         """The job; `ranks` are those of the largest machine. Raises `InputError`."""
         if not 1 <= simulations <= _MOST_SIMULATIONS:
@@ -83,6 +87,7 @@ class Job:
             near,
             simulations,
             backend,
+            measured,
             notes,
         )
 

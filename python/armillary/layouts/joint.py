@@ -20,7 +20,8 @@ from .goal import Goal
 from .job import Job
 from .machine_plan import MachineAnswer, MachinePlan, Status
 from .machines import Machine
-from .search import GAP, NoLayout, apart, named, opened
+from .result import apart
+from .search import GAP, NoLayout, named, opened
 
 Progress = Callable[[float], None]
 

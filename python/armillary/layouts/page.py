@@ -32,6 +32,7 @@ def page(data: Data) -> Page:
         ],
         sections=[
             Section("Best layouts", [_best(data)]),
+            *_measured(data),
             *_front(data),
             *_refused(data),
             *_picture(data),
@@ -48,6 +49,9 @@ def verdict(data: Data) -> str:
         f"{data['layouts']:,} layouts has a simulated step that is more than "
         f"{at_most(data['gap'])} faster"
     )
+    fastest = min(each["step_ns"] for each in data["best"])
+    if fastest < best["step_ns"]:
+        said += f" than {time(fastest)}, the fastest simulated step"
     if data["stopped"]:
         said += ". The search was stopped early: its gap is not the smallest that it could prove"
     elif data["open_layouts"]:
@@ -62,7 +66,30 @@ def verdict(data: Data) -> str:
             f". The uncertainty of predictions does not separate {alike} of the next "
             f"{len(data['best']) - 1} from it"
         )
-    return said + "."
+    return f"{said}.{_after(data)}"
+
+
+def _after(data: Data) -> str:
+    """How measured steps of the job change the answer."""
+    if not data["measured"]:
+        return ""
+    best = data["best"][0]
+    fastest = min(data["measured"], key=lambda each: each["measured_ns"])
+    said = (
+        f" After the measured steps, {time(best['expected_ns'])} is expected of it, in 80 % of "
+        f"cases {time(best['low_ns'])} to {time(best['high_ns'])}"
+        if best["low_ns"] < best["high_ns"]
+        else f" Its step was measured: {time(best['expected_ns'])}"
+    )
+    if fastest["measured_ns"] > best["expected_ns"]:
+        less = 1 - best["expected_ns"] / fastest["measured_ns"]
+        apart = fastest["measured_ns"] > best["high_ns"]
+        said += (
+            f": {share(less)} less than the {time(fastest['measured_ns'])} of {named(fastest)}, "
+            f"which is {'more' if apart else 'not more'} than the uncertainty"
+        )
+    order = "changed" if data["moved"] else "did not change"
+    return f"{said}. They {order} the order of layouts."
 
 
 def _lead(data: Data) -> str:
@@ -96,12 +123,13 @@ def _layout(each: Data) -> dict[str, object]:
 
 
 def _best(data: Data) -> Table:
-    first = data["best"][0]["step_ns"]
+    first = _step(data["best"][0])
     rows = [
         (
             named(each),
             time(each["step_ns"]),
-            f"{(each['step_ns'] / first - 1) * 100:+.1f}%",
+            *([time(each["expected_ns"])] if data["measured"] else []),
+            f"{(_step(each) / first - 1) * 100:+.1f}%",
             share(each["mfu"]) if each["mfu"] else "",
             size(each["memory_bytes"]),
             each["fits"],
@@ -109,9 +137,31 @@ def _best(data: Data) -> Table:
         )
         for each in data["best"]
     ]
-    columns = ("Layout", "Step", "Behind", "MFU", "Memory", "Fits", "Separated")
+    after = ("Expected",) if data["measured"] else ()
+    columns = ("Layout", "Step", *after, "Behind", "MFU", "Memory", "Fits", "Separated")
     note = "Separated: whether the difference from the best is larger than the uncertainty."
     return Table("Simulated layouts, the fastest first", columns, rows, note)
+
+
+def _step(each: Data) -> float:
+    return float(each["expected_ns"] or each["step_ns"])
+
+
+def _measured(data: Data) -> list[Section]:
+    if not data["measured"]:
+        return []
+    rows = [
+        (
+            named(each),
+            time(each["measured_ns"]),
+            time(each["simulated_ns"]),
+            f"{(each['measured_ns'] / each['simulated_ns'] - 1) * 100:+.1f}%",
+            f"{each['steps']:,}",
+        )
+        for each in data["measured"]
+    ]
+    columns = ("Layout", "Measured", "Simulated", "Measured is", "Measurements")
+    return [Section("Measured layouts", [Table("Steps of this job", columns, rows)])]
 
 
 def _front(data: Data) -> list[Section]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from ..uncertainty.interval import Factors, indistinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,26 @@ class Ranked:
     """End of that interval."""
     separated: bool = True
     """Whether the uncertainty of predictions separates it from the best layout."""
+    expected_ns: float | None = None
+    """Step that is expected after other layouts of the job were measured; the measured step where
+    it was measured itself."""
+
+    @property
+    def likely_ns(self) -> float:
+        """The expected step, or without measurements the simulated one."""
+        return self.step_ns if self.expected_ns is None else self.expected_ns
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLayout:
+    """A layout of the job that was measured."""
+
+    options: Mapping[str, object]
+    measured_ns: float
+    """Geometric mean of its measured steps."""
+    simulated_ns: float
+    steps: int
+    """Number of measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +138,7 @@ class LayoutPlan:
     near: int
     """Layouts that may fit."""
     best: list[Ranked]
-    """Simulated layouts, the fastest first."""
+    """Simulated layouts, the fastest first; after measurements by expected step."""
     gap: float
     """No layout of the space has a simulated step that is faster by more than this share."""
     open_layouts: int
@@ -133,6 +155,10 @@ class LayoutPlan:
     """The trade of time for memory, the smallest layout first."""
     cells: list[Cell] = field(default_factory=list)
     """The space by its degrees of parallelism."""
+    measured: list[MeasuredLayout] = field(default_factory=list)
+    """Layouts of the job that were measured."""
+    moved: bool = False
+    """Whether measurements changed the order of `best`."""
 
     @property
     def winner(self) -> Ranked:
@@ -154,6 +180,29 @@ class SearchInterrupted(KeyboardInterrupt):
         super().__init__()
         self.found = found
         self.stop = stop
+
+
+def separated(best: Sequence[Ranked]) -> list[Ranked]:
+    """The layouts with whether uncertainty separates each from the first."""
+    first = dataclasses.replace(best[0], separated=True)
+    found = (
+        dataclasses.replace(each, separated=apart(first, each, each.likely_ns / first.likely_ns))
+        for each in best[1:]
+    )
+    return [first, *found]
+
+
+def apart(first: Ranked, other: Ranked, ratio: float) -> bool:
+    """Whether the uncertainty of two predictions separates them; `ratio` is the second over the
+    first."""
+
+    def factors(each: Ranked) -> Factors | None:
+        if each.low_ns is None or each.high_ns is None:
+            return None
+        return each.low_ns / each.likely_ns, each.high_ns / each.likely_ns
+
+    one, two = factors(first), factors(other)
+    return one is None or two is None or not indistinct(ratio, one, two)
 
 
 def words(options: Mapping[str, object]) -> str:

@@ -43,7 +43,7 @@ def plan_layouts(
 
     `settings` override values of platforms that are named. `given` are the other options of
     `armillary.layouts.search`: `global_batch`, `seq`, `layout`, `framework`, `framework_set`,
-    `near`, `simulations`, `backend`.
+    `near`, `simulations`, `backend`, `measured`.
 
     Raises:
         InputError: wrong options; no layout fits, with the fewest NPUs on which one does; no
@@ -65,5 +65,8 @@ def plan_layouts(
     plain = objective is None and not prices and tokens is None and days is None
     if len(every) == 1 and plain:
         return on_machine(job, every[0].platform, say)
+    if job.measured:
+        said = "several machines: steps are of one"
+        raise InputError([Problem("plan", "measured", said, "one platform and number of ranks")])
     wanted = goal(objective, tokens, days, job.global_batch * job.seq, every)
     return search_machines(job, every, wanted, say)

@@ -19,15 +19,16 @@ from ..api import simulate
 from ..errors import InputError, Problem
 from ..model.files import Model
 from ..platform import AnyPlatform, Platform
-from ..uncertainty.interval import indistinct
 from ..units import PS_PER_NS, counted
 from ..workload import build
 from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism
 from .job import SIMULATIONS, Job
 from .least import capacity_of, fewest, least_bytes, limits, most_bytes
+from .measured import known_steps, with_steps
+from .measured_file import MeasuredStep
 from .picture import picture
-from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, SearchInterrupted
+from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, SearchInterrupted, separated
 from .space import SEVERAL, LayoutSpace, space_of
 from .timing import Clock
 
@@ -229,7 +230,7 @@ class Search:
             self.space.parts.space.layouts,
             self.fitting,
             self.close,
-            _separated(self.best),
+            separated(self.best),
             self.gap(open_),
             len(open_),
             self.backend or "",
@@ -273,7 +274,7 @@ class Search:
         return found
 
 
-def search(
+def search(  # noqa: PLR0913 - keywords of a public function
     model: str | os.PathLike[str] | Model,
     platform: AnyPlatform,
     ranks: int | None = None,
@@ -286,13 +287,15 @@ def search(
     near: bool = False,
     simulations: int = SIMULATIONS,
     backend: str | None = None,
+    measured: str | os.PathLike[str] | Sequence[MeasuredStep] = (),
     progress: Progress | None = None,
 ) -> LayoutPlan:
     """The fastest layouts of a decoder on `ranks` NPUs of `platform`.
 
     `layout` has values of options that are searched instead of the defaults:
-    `{"tp": (4, 8), "zero": (1,)}`. Raises `InputError` for wrong options, and where no layout
-    fits, and `SearchInterrupted` after a Ctrl-C, once a layout is simulated."""
+    `{"tp": (4, 8), "zero": (1,)}`. `measured` are steps of this job that were measured, or a file
+    of them (docs/guides/plan-layouts.md). Raises `InputError` for wrong options, and where no
+    layout fits, and `SearchInterrupted` after a Ctrl-C, once a layout is simulated."""
     say = progress or (lambda _: None)
     target = Platform.of(platform, settings_of({"framework": framework}), npus=ranks)
     job = Job.of(
@@ -306,6 +309,7 @@ def search(
         near=near,
         simulations=simulations,
         backend=backend,
+        measured=measured,
     )
     return on_machine(job, target, say)
 
@@ -313,6 +317,7 @@ def search(
 def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
     """The fastest layouts of a job on a machine. Raises `InputError`, where no layout fits with the
     fewest NPUs on which one does, and `SearchInterrupted`."""
+    steps = known_steps(job, target)
     try:
         found = opened(job, target)
         say(0.2)
@@ -321,6 +326,8 @@ def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
         raise InputError(named(error, job, target)) from None
     found.late(lambda: found.prove(lambda share: say(0.5 + share / 2)))
     answer = found.plan()
+    if steps:
+        answer = with_steps(answer, job, target, found.backend, steps)
     if found.stop:
         raise SearchInterrupted(answer, found.stop)
     return answer
@@ -346,31 +353,6 @@ def _refuse_hosts(target: Platform) -> None:
     if any(launch.values()):
         said = "is set: no bound knows what hosts add to a step"
         raise InputError([Problem(target.source, "npu.launch", said, "--set npu.launch=null")])
-
-
-def _separated(best: Sequence[Ranked]) -> list[Ranked]:
-    """Whether uncertainty separates each from the fastest."""
-    first, *rest = best
-    return [
-        first,
-        *(
-            replace(each, separated=apart(first, each, each.step_ns / first.step_ns))
-            for each in rest
-        ),
-    ]
-
-
-def apart(first: Ranked, other: Ranked, ratio: float) -> bool:
-    """Whether the uncertainty of two predictions separates them; `ratio` is the second over the
-    first."""
-
-    def factors(each: Ranked) -> tuple[float, float] | None:
-        if each.low_ns is None or each.high_ns is None:
-            return None
-        return each.low_ns / each.step_ns, each.high_ns / each.step_ns
-
-    one, two = factors(first), factors(other)
-    return one is None or two is None or not indistinct(ratio, one, two)
 
 
 def _refused(search_: Search, winner: Ranked) -> list[Refused]:

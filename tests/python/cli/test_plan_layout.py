@@ -60,6 +60,7 @@ def test_the_best_layout_in_words_as_json_and_as_a_page(
         (("--set", "npu.launch.kernel=80 us"), "no bound knows"),
         (("--layout", "tp=3"), "no layout of these values"),
         (("--layout", "precision=bf16,fp8"), "several values of precision"),
+        (("--measured", "nothing.yml"), "nothing.yml"),
         (("--export", "carrier-pigeon", "run.sh"), "unknown framework 'carrier-pigeon'"),
     ],
 )
@@ -162,3 +163,20 @@ def test_options_for_decoders_are_refused_for_tables(armillary: Armillary) -> No
     assert run.returncode == 2 and "is for decoders" in run.stderr
     run = armillary("plan", "dlrm-small", "-p", "dgx-h100", "--ranks", "4,8")
     assert run.returncode == 2 and "one number" in run.stderr
+
+
+def test_measured_steps_in_words_and_as_json(armillary: Armillary, tmp_path: Path) -> None:
+    """What is expected after a measured step; a step of another size is refused."""
+    file = tmp_path / "steps.yml"
+    file.write_text("steps: [{layout: {tp: 2, dp: 8, zero: 1}, step: 2.5 s}]\n", encoding="utf-8")
+    run = armillary(*_JOB, *_FEW, "--measured", "steps.yml", "--json", "p.json", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "After the measured steps" in " ".join(run.stdout.split())
+    found = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
+    (measured,) = found["measured"]
+    assert measured["measured_ns"] == pytest.approx(2.5e9)
+    assert all(each["expected_ns"] > each["step_ns"] for each in found["best"])
+    assert found["moved"] in (True, False)
+    file.write_text("steps: [{layout: {tp: 2, dp: 4}, step: 2.5 s}]\n", encoding="utf-8")
+    run = armillary(*_JOB, *_FEW, "--measured", "steps.yml", cwd=tmp_path)
+    assert run.returncode == 2 and "8, but layouts are planned for 16" in run.stderr
