@@ -25,10 +25,23 @@ from .space import SEVERAL
 
 
 def known_steps(job: Job, target: Platform) -> list[MeasuredStep]:
-    """The measured steps of a job, read if they are a file. Raises `InputError`."""
-    if isinstance(job.measured, str | os.PathLike):
-        return read_steps(job.measured, job.model, target.npus)
-    return list(job.measured)
+    """The measured steps of a job, read if they are a file, with all options. Raises `InputError`
+    for steps of another job."""
+    steps = job.measured
+    if isinstance(steps, str | os.PathLike):
+        steps = read_steps(steps, job.model, target.npus)
+    problems: list[Problem] = []
+    found = []
+    for each in steps:
+        whole = replace(each, options={**_of_job(job), **each.options})
+        try:
+            problems += _other_job(job, target, _layout(job, whole.options), each.place)
+        except InputError as error:
+            problems += [replace(one, file=each.place) for one in error.problems]
+        found.append(whole)
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def with_steps(
@@ -38,8 +51,8 @@ def with_steps(
     backend: str | None,
     steps: Sequence[MeasuredStep],
 ) -> LayoutPlan:
-    """The plan after these steps of the job were measured. Raises `InputError` for steps of another
-    job, and where nothing is known of the uncertainty of steps."""
+    """The plan after these steps of the job, as `known_steps` gives them. Raises `InputError` where
+    nothing is known of the uncertainty of steps."""
     found = _simulated(job, target, backend, steps)
     if any(each.low_ns is None or each.high_ns is None for each in plan.best):
         said = "no interval is known for steps of this model"
@@ -76,19 +89,10 @@ def _simulated(
     job: Job, target: Platform, backend: str | None, steps: Sequence[MeasuredStep]
 ) -> list[tuple[Parallelism, MeasuredLayout]]:
     """The measured layouts with their simulated steps, steps of the same layout as one."""
-    problems: list[Problem] = []
     found: dict[Parallelism, tuple[Mapping[str, object], list[float]]] = {}
     for each in steps:
-        chosen: dict[str, object] = {**_of_job(job), **each.options}
-        try:
-            par = _layout(job, chosen)
-        except InputError as error:
-            problems += [replace(one, file=each.place) for one in error.problems]
-            continue
-        problems += _other_job(job, target, par, each.place)
-        found.setdefault(par, (chosen, []))[1].append(math.log(each.step_s))
-    if problems:
-        raise InputError(problems)
+        par = _layout(job, each.options)
+        found.setdefault(par, (each.options, []))[1].append(math.log(each.step_s))
     rows = []
     for par, (options, times) in found.items():
         run = simulate(build(job.model, **options), target, backend=backend)

@@ -246,6 +246,15 @@ class Search:
         job = self.job
         return picture(self.space, self.limits, job.near, job.software, self.best)
 
+    def after(self, plan: LayoutPlan, steps: Sequence[MeasuredStep]) -> LayoutPlan:
+        """The plan after measured steps; as it was where the user has stopped the search."""
+        found = self.late(lambda: with_steps(plan, self.job, self.target, self.backend, steps))
+        if found is None:
+            said = "the search was stopped before measured steps were compared"
+            return replace(plan, stopped=True, warnings=[*plan.warnings, said])
+        more = self.warnings[str(found.winner.options)]
+        return replace(found, warnings=list(dict.fromkeys([*found.warnings, *more])))
+
     def late(self, work: Callable[[], T]) -> T | None:
         """What is added to simulated layouts; none once the user has stopped the search."""
         try:
@@ -327,7 +336,7 @@ def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
     found.late(lambda: found.prove(lambda share: say(0.5 + share / 2)))
     answer = found.plan()
     if steps:
-        answer = with_steps(answer, job, target, found.backend, steps)
+        answer = found.after(answer, steps)
     if found.stop:
         raise SearchInterrupted(answer, found.stop)
     return answer

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from armillary.layouts.measured_file import read_steps
 from armillary.layouts.page import page
 from armillary.layouts.result import LayoutPlan
 from armillary.layouts.run import plan_layouts
+from armillary.layouts.search import Search
 from armillary.model.files import load_model
 
 _JOB: dict[str, Any] = {
@@ -41,6 +43,9 @@ def test_a_measured_step_recentres_and_reorders() -> None:
     measured to be fast comes first."""
     plain = search("llama-3-8b", "dgx-h100-16n", 16, **_JOB)
     third = plain.best[2]
+    stopped = Search.after(cast("Search", SimpleNamespace(late=lambda work: None)), plain, [])
+    assert stopped.best == plain.best and stopped.stopped
+    assert stopped.warnings[-1].startswith("the search was stopped before measured steps")
 
     def measured(factor: float) -> LayoutPlan:
         step = MeasuredStep(third.options, factor * third.step_ns / 1e9)
