@@ -1,9 +1,10 @@
 //! One program: nodes in ascending id with their dependencies.
 //!
-//! Here: what a program holds and how it is asked. One file each for what a node does (`op.rs`) and
-//! for making a program (`program/builder.rs`).
+//! Here: what a program holds and how it is asked. One file each for what a node does (`op.rs`), for
+//! making a program (`program/builder.rs`) and for comparing two (`program/peers.rs`).
 
 mod builder;
+mod peers;
 
 pub use builder::{ProgramBuilder, ProgramError};
 

@@ -122,7 +122,9 @@ fn simulate(
     on_estimate(&Estimate { reason, ..estimate(&parts, &network, config.watch.detail) })?;
     let recorder = observed.then(NetworkRecorder::default);
     let recorder = recorder.filter(|recorder| network.observe(Box::new(recorder.clone())));
-    let mut log = config.watch.detail.then(|| Log::new(workload, &folding, settings.sizes.len()));
+    let dims = settings.sizes.len();
+    let new_log = || Log::new(workload, &folding, &classes.folding, dims);
+    let mut log = config.watch.detail.then(new_log);
     let mut timeline = timeline(&parts, config, &classes.folding)?;
     let failed = timeline.as_ref().map(Timeline::failed);
     let progress = &mut |now| failed.as_ref().is_none_or(|failed| !failed.get()) && progress(now);

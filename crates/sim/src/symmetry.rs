@@ -1,8 +1,8 @@
 //! Symmetry classes: which ranks must behave alike, so that one of each class stands for all.
 //!
-//! Ranks are alike when they run the same program, and step by step talk to ranks that are alike
-//! over paths that take the same time. The coarsest such partition is found by colour refinement
-//! (Weisfeiler and Leman 1968): start with a colour for each program and shape of groups, then
+//! Ranks are alike when they run the same program, but for the ranks that it names, and step by step
+//! talk to ranks that are alike over paths that take the same time. The coarsest such partition is found by colour refinement
+//! (Weisfeiler and Leman 1968): start with a colour for each kind of program and shape of groups, then
 //! split colours whose members see different colours at some port, until nothing splits. A run over
 //! one rank of each colour is then the run over all (the quotient of a fibration: Boldi and Vigna,
 //! Discrete Math. 243, 2002). Where transfers of different NPUs can meet, ranks must also not share
@@ -15,6 +15,7 @@ mod fingerprints;
 mod links;
 mod neighbours;
 mod private_links;
+mod programs;
 mod rotations;
 
 pub use private_links::private_links;
@@ -22,12 +23,13 @@ pub use private_links::private_links;
 use collective::To;
 use device::memory::Sharing;
 use executor::{ANNOUNCEMENT, Folding, Settings, SlotClass};
-use fingerprints::{Hash, ScriptView, find_root, join, messages, scripts, uses_memory};
+use fingerprints::{Hash, ScriptView, find_root, join, scripts, uses_memory};
 use graph::{Op, Workload};
 use lowering::{Geometry, Lowered, Lowering, PhaseSpec, Request, Shape, Shapes};
 use neighbours::Neighbours;
 use network::{Alike, Backend, LinkClasses};
 use platform::Platform;
+use programs::{Message, Programs};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use topology::{Fabric, LinkGraph, Routing, Symmetry};
@@ -129,8 +131,7 @@ struct Finder<'a> {
     first: Vec<u32>,
     colours: Vec<u32>,
     count: u32,
-    /// Distinct (offset, bytes) of sends and receives of each program.
-    messages: Vec<Vec<(i32, u64)>>,
+    programs: Programs,
     /// Lines of the whole machine, by (stride, size, slot): the colour of a line of one colour plus
     /// one, else 0; by rank.
     lines: FxHashMap<(u32, u32, u32), Vec<u32>>,
@@ -165,7 +166,7 @@ impl<'a> Finder<'a> {
             first: Vec::new(),
             colours: Vec::new(),
             count: 0,
-            messages: workload.programs.iter().map(|p| messages(p)).collect(),
+            programs: Programs::of(workload, settings),
             lines: FxHashMap::default(),
             alike: FxHashMap::default(),
             groups: FxHashMap::default(),
@@ -191,7 +192,8 @@ impl<'a> Finder<'a> {
                 .map(|s| self.shapes.index(self.workload, self.workload.group_of(rank, s)))
                 .collect();
             let next = known.len() as u32;
-            let colour = *known.entry((binding.program, shapes.clone())).or_insert(next);
+            let program = self.programs.alike[binding.program as usize];
+            let colour = *known.entry((program, shapes.clone())).or_insert(next);
             if colour == next {
                 let ports = self.collect(binding.program, &shapes)?;
                 self.ports.push(Rc::new(ports));
@@ -295,7 +297,8 @@ impl<'a> Finder<'a> {
         let Some(other) = self.first.iter().position(|&c| c != self.first[0]) else {
             return String::new();
         };
-        let differs = self.workload.ranks[other].program != self.workload.ranks[0].program;
+        let program = |rank: usize| self.programs.alike[self.workload.ranks[rank].program as usize];
+        let differs = program(other) != program(0);
         let what =
             if differs { "run different programs" } else { "have groups of different shapes" };
         format!("ranks 0 and {other} {what}")
@@ -312,9 +315,8 @@ impl<'a> Finder<'a> {
             let ports = self.ports[self.first[rank as usize] as usize].clone();
             for port in ports.iter() {
                 if self.port_view(first, port, 0) != self.port_view(rank, port, 0) {
-                    let name = |r| {
-                        &self.workload.groups[self.workload.group_of(r, port.slot) as usize].name
-                    };
+                    let group = |r| self.workload.group_of(r, port.slot) as usize;
+                    let name = |r| &self.workload.groups[group(r)].name;
                     return format!(
                         "ranks {first} and {rank} see different neighbours in groups {:?} and {:?}",
                         name(first),
@@ -344,8 +346,9 @@ impl<'a> Finder<'a> {
             hash.add(b);
         }
         let program = self.workload.ranks[rank as usize].program as usize;
-        for &(peer, bytes) in &self.messages[program] {
+        for &Message { peer, bytes, .. } in &self.programs.messages[program] {
             let other = rank.wrapping_add_signed(peer);
+            hash.add(self.programs.port(self.workload.ranks.get(other as usize), -peer));
             hash.add(u64::from(self.colours.get(other as usize).copied().unwrap_or(u32::MAX)));
             hash.add(self.departure(rank, other));
             hash.add(self.path(rank, other, bytes));

@@ -91,7 +91,9 @@ fn cases_that_once_failed() {
     let across =
         (Step::Odd { kind: AllReduce, bytes: 1, first: 4, step: 3, backward: false }, false);
     let root = (Step::Odd { kind: Broadcast, bytes: 0, first: 0, step: 2, backward: true }, false);
-    let cases: [Case<'_>; 10] = [
+    let shift = (Step::Shift { by: 1, bytes: 1 }, false);
+    let beside = (world(AllReduce, 0).0, true);
+    let cases: [Case<'_>; 11] = [
         (
             "phases of one slot with different peers, folded",
             "Switch(4)_Ring(2)",
@@ -116,6 +118,7 @@ fn cases_that_once_failed() {
         ("announcements of a folded run", "Ring(2)_FullyConnected(3)", &[2, 3], vec![root]),
         ("part of two switches", "Switch(4)_Ring(2)", &[4, 2], vec![odd2]),
         ("links of two dimensions", "Ring(5)_Ring(2)", &[5, 2], vec![across]),
+        ("peers at other offsets", "Ring(2)", &[2], vec![shift, beside]),
         ("a group in the opposite order", "Ring(4)_Ring(3)", &[4, 3], vec![back]),
     ];
     for (name, topology, sizes, steps) in cases {

@@ -145,21 +145,17 @@ class Parts:
             found.append(Work(*(_wide(script, par.bytes.multiplied) for script in work)))
         return found
 
-    def measure(
-        self, wanted: Iterable[Parallelism], say: Callable[[float], None] = lambda _: None
-    ) -> None:
-        """Takes the times of all scripts of some layouts. Says which share of it is done."""
+    def measure(self, wanted: Iterable[Parallelism]) -> None:
+        """Takes the times of all scripts of some layouts."""
         open_: dict[Hashable, tuple[Parallelism, dict[Script, None]]] = {}
         blocks = {block_key(par): par for par in wanted}
-        for at, par in enumerate(blocks.values()):
-            say(at / len(blocks) / 2)
+        for par in blocks.values():
             key = mesh_key(par)
             known = self._scripts.setdefault(key, {(): (0, 0)})
             _, scripts = open_.setdefault(key, (par, {}))
             for work in self.works(par):
                 scripts.update(dict.fromkeys(each for each in work if each not in known))
-        for at, (par, scripts) in enumerate(open_.values()):
-            say((1 + at / len(open_)) / 2)
+        for par, scripts in open_.values():
             if scripts:
                 self._measure(par, list(scripts))
 

@@ -7,7 +7,7 @@ the layouts is the best (`search.py`)."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -68,13 +68,12 @@ class LayoutSpace:
     first: list[int] = field(default_factory=list)
     """Index of each group's first choice of data parallelism."""
 
-    def fill(self, say: Callable[[float], None] = lambda _: None) -> None:
-        """Finds the layouts and takes the times of their parts. Says which share is done."""
+    def fill(self) -> None:
+        """Finds the layouts and takes the times of their parts."""
         self._valid: dict[Hashable, bool] = {}
         self._sets: dict[Hashable, tuple[int, int]] = {}
         groups = [(par, zeros) for frame in self._frames() for par, zeros in self._groups(frame)]
-        of_groups = (self._decided(par, zeros[0]) for par, zeros in groups)
-        self.parts.measure(of_groups, lambda share: say(0.1 + 0.8 * share))
+        self.parts.measure(self._decided(par, zeros[0]) for par, zeros in groups)
         space = self.parts.space
         for frame, zeros in groups:
             span = self._data(frame, zeros)

@@ -36,7 +36,7 @@ use crate::observe::{Departure, Observer, Sender};
 use crate::parts::agenda::{Agenda, Callback, Due, Order, Turn};
 use crate::parts::chunks::{ChunkRuns, Queues};
 use crate::parts::collectives::Collectives;
-use crate::parts::messages::Messages;
+use crate::parts::messages::{Messages, Ports};
 use crate::parts::ranks::Ranks;
 use crate::parts::ready::ReadyQueues;
 use crate::parts::recorder::Recorder;
@@ -109,6 +109,7 @@ pub struct Executor<'a, B> {
     closed_forms: solo::ClosedForms,
     graphs: custom::Graphs,
     messages: Messages,
+    ports: Ports,
     memory: memory::Memory,
     pool: PoolAccesses<pool::Ticket>,
     paces: pace::Paces,
@@ -149,6 +150,7 @@ impl<'a, B: Backend> Executor<'a, B> {
             closed_forms: solo::ClosedForms::default(),
             graphs: custom::Graphs::default(),
             messages: Messages::default(),
+            ports: Ports::new(workload.programs.len()),
             memory: memory::Memory::default(),
             pool: pool::turns(settings, folding),
             paces: pace::Paces::new(ranks),

@@ -7,22 +7,31 @@
 use super::{ANNOUNCEMENT, Executor};
 use crate::observe::{Message, Sender};
 use crate::parts::agenda::Callback;
-use crate::parts::messages::{ChannelKey, Owner, Posted};
+use crate::parts::messages::{ChannelKey, From, Owner, Posted};
 use crate::parts::token::Token;
 use graph::OpKind;
 use network::{Backend, Transfer};
 use units::Span;
 
 impl<B: Backend> Executor<'_, B> {
-    fn channel(&mut self, receiver: u32, offset: i32, bytes: u64, tag: u32, scope: u32) -> u32 {
+    /// The channel of a message to rank `receiver` from the one at `offset` from it.
+    fn channel(&mut self, receiver: u32, offset: i32, bytes: u64, tag: u32, owner: Owner) -> u32 {
         let bytes = if self.settings.match_bytes { bytes } else { 0 };
-        self.messages.channel(ChannelKey { receiver, offset, tag, bytes, scope })
+        let from = match (owner.graph(), self.workload.ranks.get(receiver as usize)) {
+            (None, Some(binding)) => {
+                let number = binding.program as usize;
+                self.ports.name(number, &self.workload.programs[number], offset)
+            }
+            _ => From::Offset(offset),
+        };
+        let receiver = self.folding.local(receiver);
+        self.messages.channel(ChannelKey { receiver, from, tag, bytes, scope: owner.scope })
     }
 
     pub(super) fn send(&mut self, owner: Owner, offset: i32, bytes: u64, tag: u32) {
         let dst = self.folding.representatives[owner.rank as usize].wrapping_add_signed(offset);
-        let at = self.channel(self.folding.local(dst), offset, bytes, tag, owner.scope);
-        let ordinal = self.messages.post_send(at, owner, bytes);
+        let at = self.channel(dst, -offset, bytes, tag, owner);
+        let ordinal = self.messages.post_send(at, Posted::new(owner, bytes, offset));
         if !self.settings.rendezvous || self.messages.is_announced(at, ordinal) {
             self.start_message(at, ordinal);
         }
@@ -30,10 +39,12 @@ impl<B: Backend> Executor<'_, B> {
 
     /// `offset` is that of the rank that sends, from the one that receives.
     pub(super) fn receive(&mut self, owner: Owner, offset: i32, bytes: u64, tag: u32) {
-        let at = self.channel(owner.rank, -offset, bytes, tag, owner.scope);
-        let ordinal = self.messages.post_receive(at, owner, bytes);
+        let own = self.folding.representatives[owner.rank as usize];
+        let at = self.channel(own, offset, bytes, tag, owner);
+        let ordinal = self.messages.post_receive(at, Posted::new(owner, bytes, offset));
         if self.messages.has_arrived(at, ordinal) {
             self.tell_message(at, ordinal);
+            self.messages.over(at);
             return self.owner_done(owner);
         }
         if self.settings.rendezvous {
@@ -57,9 +68,9 @@ impl<B: Backend> Executor<'_, B> {
 
     pub(super) fn start_message(&mut self, at: u32, ordinal: u32) {
         self.messages.leave(at, ordinal, self.now);
-        let Posted { owner, bytes, .. } = self.messages.send(at, ordinal);
+        let Posted { owner, bytes, offset, .. } = self.messages.send(at, ordinal);
         let src = self.folding.representatives[owner.rank as usize];
-        let dst = src.wrapping_add_signed(self.messages.offset(at));
+        let dst = src.wrapping_add_signed(offset);
         if let Some(receiver) = self.messages.receiver(at, ordinal) {
             self.message_begins(receiver);
         }
@@ -87,9 +98,9 @@ impl<B: Backend> Executor<'_, B> {
     /// The bytes of a message have arrived. What the library adds comes after them, so that nothing
     /// that departs meanwhile gets ahead.
     pub(super) fn message_delivered(&mut self, at: u32, ordinal: u32) {
-        let Posted { owner, bytes, .. } = self.messages.send(at, ordinal);
+        let Posted { owner, bytes, offset, .. } = self.messages.send(at, ordinal);
         let src = self.folding.representatives[owner.rank as usize];
-        let dst = src.wrapping_add_signed(self.messages.offset(at));
+        let dst = src.wrapping_add_signed(offset);
         match self.handling(owner, src, dst, bytes) {
             Span::ZERO => self.message_arrived(at, ordinal),
             wait => self.register(owner.rank, self.now + wait, Callback::Handled(at, ordinal)),
@@ -104,13 +115,14 @@ impl<B: Backend> Executor<'_, B> {
         if let Some(owner) = receiver {
             self.message_ends(owner);
             self.tell_message(at, ordinal);
+            self.messages.over(at);
             self.owner_done(owner);
         }
     }
 
     /// Lets observers hear of a message of the workload whose send and receive have met.
     fn tell_message(&mut self, at: u32, ordinal: u32) {
-        let Posted { owner: sender, bytes, left } = self.messages.send(at, ordinal);
+        let Posted { owner: sender, bytes, left, .. } = self.messages.send(at, ordinal);
         let receiver = self.messages.receiver(at, ordinal);
         if let Some(receiver) = receiver.filter(|owner| owner.graph().is_none()) {
             let (from, to) = ((sender.rank, sender.node), (receiver.rank, receiver.node));

@@ -4,6 +4,7 @@
 use super::Executor;
 use graph::Op;
 use network::Backend;
+use rustc_hash::FxHashMap;
 use units::Time;
 
 /// A stalled run.
@@ -15,7 +16,7 @@ pub struct Stall {
     pub time: Time,
     /// Operations that have started or cannot start, at most [`Stall::SHOWN`].
     pub waiting: Vec<Waiting>,
-    /// Operations unfinished in all (of the simulated ranks).
+    /// Operations unfinished on all ranks.
     pub unfinished: u64,
     /// Ranks that wait for one another in a circle, if there is a circle.
     pub cycle: Vec<u32>,
@@ -58,12 +59,17 @@ impl Stall {
 impl<B: Backend> Executor<'_, B> {
     /// Describes why nothing moves.
     pub(super) fn stall(&self) -> Stall {
+        let simulated = 0..self.ranks.len() as u32;
+        let stuck: Vec<Vec<u32>> = simulated.clone().map(|rank| self.stuck(rank)).collect();
         let mut all: Vec<Waiting> = Vec::new();
-        for rank in 0..self.ranks.len() as u32 {
-            all.extend(self.waiting_on(rank));
+        for id in 0..self.workload.ranks.len() as u32 {
+            let rank = self.folding.local(id);
+            let nodes = stuck[rank as usize].iter();
+            all.extend(nodes.filter_map(|&node| self.waiting(id, rank, node)));
         }
         let cycle = circle(&all);
-        let unfinished = self.ranks.total() - self.ranks.done();
+        let stands_for = |rank: u32| self.folding.multiplicity[rank as usize];
+        let unfinished = simulated.map(|rank| self.ranks.unfinished(rank) * stands_for(rank)).sum();
         all.truncate(Stall::SHOWN);
         Stall {
             origin: self.workload.origin.clone(),
@@ -75,45 +81,46 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    fn waiting_on(&self, rank: u32) -> Vec<Waiting> {
-        let program = &self.workload.programs[self.ranks[rank].program as usize];
-        let is_under_way = |&n: &usize| self.ranks.is_under_way(rank, n as u32);
-        let running: Vec<usize> = (0..program.nodes().len()).filter(is_under_way).collect();
-        let blocked = |&n: &usize| self.ranks.is_blocked(rank, n as u32);
-        let nodes = if running.is_empty() {
-            (0..program.nodes().len()).filter(blocked).take(1).collect()
-        } else {
-            running
-        };
-        nodes.into_iter().map(|n| self.waiting(rank, n as u32)).collect()
+    /// Nodes of a simulated rank that are under way; without any the first that is blocked.
+    fn stuck(&self, rank: u32) -> Vec<u32> {
+        let nodes = self.workload.programs[self.ranks[rank].program as usize].nodes().len() as u32;
+        let running: Vec<u32> =
+            (0..nodes).filter(|&node| self.ranks.is_under_way(rank, node)).collect();
+        if !running.is_empty() {
+            return running;
+        }
+        (0..nodes).filter(|&node| self.ranks.is_blocked(rank, node)).take(1).collect()
     }
 
-    fn waiting(&self, rank: u32, node: u32) -> Waiting {
-        let state = &self.ranks[rank];
-        let program = &self.workload.programs[state.program as usize];
+    /// What `node` of rank `id` waits for; `rank` is the one that is simulated for it. For ranks
+    /// that are not simulated only messages are named.
+    fn waiting(&self, id: u32, rank: u32, node: u32) -> Option<Waiting> {
+        let program = self.workload.program(id);
         let op = program.nodes()[node as usize].op;
         let on = match op {
-            Op::Send { peer, .. } | Op::Recv { peer, .. } => {
-                vec![state.id.wrapping_add_signed(peer)]
-            }
+            Op::Send { peer, .. } | Op::Recv { peer, .. } => vec![id.wrapping_add_signed(peer)],
+            _ if self.ranks[rank].id != id => return None,
             Op::Collective { .. } => self.absent_members(rank, node),
             _ => Vec::new(),
         };
-        Waiting {
-            rank: state.id,
+        Some(Waiting {
+            rank: id,
             node: program.nodes()[node as usize].id,
             name: program.name(node as usize).to_string(),
             what: op.kind_name().to_string(),
             started: self.ranks.is_under_way(rank, node),
             on,
-        }
+        })
     }
 }
 
 /// Follows "waits for" from rank to rank until one comes again.
 fn circle(waiting: &[Waiting]) -> Vec<u32> {
-    let next =
-        |rank: u32| waiting.iter().filter(|w| w.rank == rank).flat_map(|w| &w.on).min().copied();
+    let mut first: FxHashMap<u32, u32> = FxHashMap::default();
+    for (rank, on) in waiting.iter().filter_map(|w| Some((w.rank, *w.on.iter().min()?))) {
+        first.entry(rank).and_modify(|least| *least = on.min(*least)).or_insert(on);
+    }
+    let next = |rank: u32| first.get(&rank).copied();
     for start in waiting.iter().map(|w| w.rank) {
         let mut path = vec![start];
         while let Some(to) = path.last().and_then(|&rank| next(rank)) {

@@ -51,17 +51,16 @@ pub struct Log {
 }
 
 impl Log {
-    /// For a run of the representatives of `folding` over `dims` dimensions.
-    pub fn new(workload: &Workload, folding: &Folding, dims: usize) -> Log {
+    /// For a run of the representatives of `folding` over `dims` dimensions. Sums of ranks that are
+    /// alike in `symmetry` are of one program, whether the run is folded or not.
+    pub fn new(workload: &Workload, folding: &Folding, symmetry: &Folding, dims: usize) -> Log {
         let mut first = vec![0];
         for &rank in &folding.representatives {
             first.push(first[first.len() - 1] + workload.program(rank).nodes().len());
         }
-        let programs: Vec<u32> = folding
-            .representatives
-            .iter()
-            .map(|&rank| workload.ranks[rank as usize].program)
-            .collect();
+        let stand_in = |rank: u32| symmetry.representatives[symmetry.local(rank) as usize];
+        let program = |&rank: &u32| workload.ranks[stand_in(rank) as usize].program;
+        let programs: Vec<u32> = folding.representatives.iter().map(program).collect();
         let blank = Ran { start: Time::MAX, end: Time::MAX, after: NONE };
         Log {
             nodes: vec![blank; first[first.len() - 1]],

@@ -5,6 +5,7 @@
 //! what is announced. Not here: when a message leaves and what follows
 //! (`executor/point_to_point.rs`).
 
+use graph::Program;
 use rustc_hash::FxHashMap;
 use units::Time;
 
@@ -15,13 +16,41 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct ChannelKey {
     /// Rank index of the receiver.
     pub(crate) receiver: u32,
-    /// From the rank that sends to the one that receives.
-    pub(crate) offset: i32,
+    /// The sender, as the receiver names it.
+    pub(crate) from: From,
     pub(crate) tag: u32,
     /// 0 unless they must match.
     pub(crate) bytes: u64,
     /// See [`Owner::scope`].
     pub(crate) scope: u32,
+}
+
+/// The sender of a message, as its receiver names it. Ranks of a class that run different programs
+/// have peers at different offsets, but at the same ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum From {
+    /// The peer at a port of the receiver's program ([`Program::peers`]).
+    Port(u32),
+    /// The peer at an offset: in algorithms from files, and for a sender that the receiver does not
+    /// name.
+    Offset(i32),
+}
+
+/// Ports of the peers of each program, found when they are asked for first.
+pub(crate) struct Ports(Vec<Option<FxHashMap<i32, u32>>>);
+
+impl Ports {
+    /// Of `programs` programs.
+    pub(crate) fn new(programs: usize) -> Ports {
+        Ports(vec![None; programs])
+    }
+
+    /// The peer at an offset, as a rank of a program names it.
+    pub(crate) fn name(&mut self, number: usize, program: &Program, offset: i32) -> From {
+        let known =
+            self.0[number].get_or_insert_with(|| program.peers().into_iter().zip(0..).collect());
+        known.get(&offset).map_or(From::Offset(offset), |&port| From::Port(port))
+    }
 }
 
 /// Who posted a send or a receive.
@@ -58,46 +87,87 @@ impl Owner {
 pub(crate) struct Posted {
     pub(crate) owner: Owner,
     pub(crate) bytes: u64,
+    /// From the rank that posted it to the other one.
+    pub(crate) offset: i32,
     /// When the message of a send left.
     pub(crate) left: Time,
 }
 
+impl Channel {
+    fn new(key: ChannelKey) -> Channel {
+        let (sends, receives) = (Vec::new(), Vec::new());
+        Channel { key, sends, receives, arrived: Vec::new(), announced: Vec::new(), over: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.sends.clear();
+        self.receives.clear();
+        self.arrived.clear();
+        self.announced.clear();
+        self.over = 0;
+    }
+}
+
+impl Posted {
+    /// Posted by `owner`; the message has not left.
+    pub(crate) fn new(owner: Owner, bytes: u64, offset: i32) -> Posted {
+        Posted { owner, bytes, offset, left: Time::MAX }
+    }
+}
+
 /// All messages of one key.
-#[derive(Default)]
 struct Channel {
+    key: ChannelKey,
     sends: Vec<Posted>,
     receives: Vec<Posted>,
     /// Messages that have arrived, for each ordinal; receives that are announced to the sender.
     arrived: Vec<bool>,
     announced: Vec<bool>,
-    offset: i32,
+    /// How many are over.
+    over: usize,
 }
 
-/// All channels. A message is named by its channel and its ordinal there.
+/// All channels. A message is named by its channel and its ordinal there, until it is over.
 #[derive(Default)]
 pub(crate) struct Messages {
     channels: Vec<Channel>,
     known: FxHashMap<ChannelKey, u32>,
+    /// Channels without a message, for other keys.
+    free: Vec<u32>,
 }
 
 impl Messages {
     pub(crate) fn channel(&mut self, key: ChannelKey) -> u32 {
-        let next = self.channels.len() as u32;
-        let at = *self.known.entry(key).or_insert(next);
-        if at == next {
-            self.channels.push(Channel { offset: key.offset, ..Channel::default() });
+        let (channels, free) = (&mut self.channels, &mut self.free);
+        *self.known.entry(key).or_insert_with(|| {
+            if let Some(at) = free.pop() {
+                channels[at as usize].key = key;
+                return at;
+            }
+            channels.push(Channel::new(key));
+            channels.len() as u32 - 1
+        })
+    }
+
+    /// A message has been received. Its channel goes to other keys if it has no other.
+    pub(crate) fn over(&mut self, at: u32) {
+        let channel = &mut self.channels[at as usize];
+        channel.over += 1;
+        if channel.over == channel.sends.len() && channel.over == channel.receives.len() {
+            self.known.remove(&channel.key);
+            channel.clear();
+            self.free.push(at);
         }
-        at
     }
 
     /// Posts a send; its ordinal.
-    pub(crate) fn post_send(&mut self, at: u32, owner: Owner, bytes: u64) -> u32 {
-        post(&mut self.channels[at as usize].sends, owner, bytes)
+    pub(crate) fn post_send(&mut self, at: u32, sent: Posted) -> u32 {
+        post(&mut self.channels[at as usize].sends, sent)
     }
 
     /// Posts a receive; its ordinal.
-    pub(crate) fn post_receive(&mut self, at: u32, owner: Owner, bytes: u64) -> u32 {
-        post(&mut self.channels[at as usize].receives, owner, bytes)
+    pub(crate) fn post_receive(&mut self, at: u32, received: Posted) -> u32 {
+        post(&mut self.channels[at as usize].receives, received)
     }
 
     pub(crate) fn has_send(&self, at: u32, ordinal: u32) -> bool {
@@ -122,11 +192,6 @@ impl Messages {
         self.channels[at as usize].receives.get(ordinal as usize).map(|receive| receive.owner)
     }
 
-    /// From the rank that sends to the one that receives.
-    pub(crate) fn offset(&self, at: u32) -> i32 {
-        self.channels[at as usize].offset
-    }
-
     /// The message of a send leaves at `now`.
     pub(crate) fn leave(&mut self, at: u32, ordinal: u32, now: Time) {
         self.channels[at as usize].sends[ordinal as usize].left = now;
@@ -144,8 +209,8 @@ impl Messages {
     }
 }
 
-fn post(posted: &mut Vec<Posted>, owner: Owner, bytes: u64) -> u32 {
-    posted.push(Posted { owner, bytes, left: Time::MAX });
+fn post(posted: &mut Vec<Posted>, one: Posted) -> u32 {
+    posted.push(one);
     posted.len() as u32 - 1
 }
 

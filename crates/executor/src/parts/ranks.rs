@@ -201,6 +201,13 @@ impl Ranks {
         self.waits[self[rank].nodes + node as usize] == UNDER_WAY
     }
 
+    /// Number of nodes that are not over.
+    pub(crate) fn unfinished(&self, rank: u32) -> u64 {
+        let (state, nodes) = (&self[rank], self.kinds[self[rank].program as usize].len());
+        let waits = &self.waits[state.nodes..state.nodes + nodes];
+        waits.iter().filter(|&&waits| waits != OVER).count() as u64
+    }
+
     /// Whether a node waits for others.
     pub(crate) fn is_blocked(&self, rank: u32, node: u32) -> bool {
         (1..OVER).contains(&self.waits[self[rank].nodes + node as usize])

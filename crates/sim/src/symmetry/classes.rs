@@ -14,6 +14,7 @@
 //! turn are looked at: links to which turns take a link carry the same.
 
 use super::fingerprints::Hash;
+use super::programs::Message;
 use super::{Finder, Peers, Ports};
 use collective::To;
 use executor::Folding;
@@ -158,8 +159,8 @@ impl Finder<'_> {
             crossed <= 1
         };
         (0..).zip(&self.workload.ranks).all(|(rank, binding)| {
-            let messages = &self.messages[binding.program as usize];
-            messages.iter().all(|&(peer, _)| crosses_one(rank, peer))
+            let messages = &self.programs.messages[binding.program as usize];
+            messages.iter().all(|message| crosses_one(rank, message.peer))
         })
     }
 
@@ -228,13 +229,13 @@ impl Finder<'_> {
             .all(|(index, ports)| self.flows_of_ports(rank, index, ports, each));
         let colour = u64::from(self.colours[rank as usize]);
         let program = self.workload.ranks[rank as usize].program as usize;
-        let mut messages = self.messages[program].iter();
+        let mut messages = self.programs.messages[program].iter();
         // Both ends list a message, and announcements go the other way.
         collectives
-            && messages.all(|&(peer, bytes)| {
+            && messages.all(|&Message { port, peer, bytes }| {
                 let other = rank.wrapping_add_signed(peer);
                 let mut flow = |src: u32, dst: u32, back: u64| {
-                    let words = [colour, u64::MAX, peer as u32 as u64, bytes, back];
+                    let words = [colour, u64::MAX, port.into(), bytes, back];
                     (src == dst || dst.max(src) as usize >= self.colours.len())
                         || each((colour_of(&words), src, dst))
                 };

@@ -1,10 +1,9 @@
-//! Views of scripts and messages by a rank, in words that can be compared.
+//! Views of scripts by a rank, in words that can be compared.
 
 use collective::{Script, To};
-use graph::{Op, Program, Reach, Workload};
+use graph::{Op, Reach, Workload};
 use lowering::ReadyPlan;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 use units::Span;
 
 /// View of a script without the peers that it names, and the distinct peers with the bytes sent to
@@ -29,16 +28,6 @@ pub(super) fn find_root(parent: &mut [u32], mut at: u32) -> u32 {
 pub(super) fn join(parent: &mut [u32], a: u32, b: u32) {
     let (a, b) = (find_root(parent, a), find_root(parent, b));
     parent[a.max(b) as usize] = a.min(b);
-}
-
-/// Distinct (offset, bytes) of a program's sends and receives.
-pub(super) fn messages(program: &Program) -> Vec<(i32, u64)> {
-    let peer = |op: &Op| match *op {
-        Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => Some((peer, bytes.0)),
-        _ => None,
-    };
-    let found: BTreeSet<(i32, u64)> = program.nodes().iter().filter_map(|n| peer(&n.op)).collect();
-    found.into_iter().collect()
 }
 
 /// View of each script: its content without the peers that it names, and the distinct peers with

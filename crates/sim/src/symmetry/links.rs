@@ -1,6 +1,7 @@
 //! Networks on which NPUs are alike only as long as no two of them send over one link.
 
 use super::Finder;
+use super::programs::Message;
 use collective::To;
 use lowering::Geometry;
 use network::Alike;
@@ -55,7 +56,7 @@ impl Finder<'_> {
 
     fn check_message_links(&self, dims: &[topology::Dim]) -> Result<(), String> {
         for (rank, binding) in self.workload.ranks.iter().enumerate() {
-            for &(peer, _) in &self.messages[binding.program as usize] {
+            for &Message { peer, .. } in &self.programs.messages[binding.program as usize] {
                 let (mut a, mut b, mut hops) =
                     (rank as u32, (rank as u32).wrapping_add_signed(peer), 0);
                 for dim in dims {

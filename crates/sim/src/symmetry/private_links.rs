@@ -69,10 +69,11 @@ impl Finder<'_> {
                     return None;
                 }
             }
-            let peers = self.messages[binding.program as usize].iter();
+            let peers = self.programs.messages[binding.program as usize].iter();
             // Both ends see a message; the route is the sender's.
-            for other in
-                peers.map(|&(peer, _)| rank.wrapping_add_signed(peer)).filter(|&p| p < graph.npus())
+            for other in peers
+                .map(|message| rank.wrapping_add_signed(message.peer))
+                .filter(|&p| p < graph.npus())
             {
                 if !(mark(rank, other) && mark(other, rank)) {
                     return None;

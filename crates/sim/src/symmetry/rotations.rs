@@ -14,7 +14,7 @@ impl Finder<'_> {
             self.colours[rank as usize] == self.colours[other as usize]
                 && self.first[rank as usize] == self.first[other as usize]
         };
-        self.messages.iter().all(Vec::is_empty)
+        self.programs.messages.iter().all(Vec::is_empty)
             && self.ports.iter().flat_map(|ports| ports.iter()).all(|ports| turn(ports, by, ranks))
             && (0..ranks).all(alike)
     }

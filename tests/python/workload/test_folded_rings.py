@@ -1,0 +1,75 @@
+"""Ranks on a ring, or on both sides of a pipeline with two directions, do the same with other
+peers: one of them stands for all, and the report is that of simulating each."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import pytest
+from thorough import usually
+
+import armillary as arm
+from armillary.workload import Workload, build
+
+_PLATFORMS = ("dgx-h100-16n", "dgx-a100-16n", "a3high-16n")
+
+
+def _drawn(rng: random.Random) -> tuple[str, dict[str, object], int]:
+    """A model, the options of a layout with rings or two directions, and its number of ranks."""
+    while True:
+        tp, cp, pp, dp = (rng.choice(of) for of in ((1, 2, 8), (1, 2, 4), (1, 2, 4), (1, 2, 4)))
+        if tp * cp * pp * dp > 32 or cp * pp == 1:
+            continue
+        model = rng.choice(("llama-3-8b", "mixtral-8x7b"))
+        options: dict[str, object] = {"tp": tp, "sp": tp > 1, "cp": cp, "pp": pp, "dp": dp}
+        options |= {"zero": rng.choice((0, 1, 2, 3)), "global_batch": dp * max(2 * pp, 2)}
+        options |= {"seq": rng.choice((512, 4096))}
+        if cp > 1:
+            options["cp_comm_type"] = "p2p"
+        if pp > 1:
+            options["schedule"] = rng.choice(("dualpipe", "1f1b", "zb-h1"))
+        if model == "mixtral-8x7b":
+            options["ep"] = rng.choice([n for n in (1, 2, 4) if dp % n == 0])
+        return model, options, tp * cp * pp * dp
+
+
+@pytest.mark.parametrize("seed", range(usually(8, 200)))
+def test_folded_steps_are_those_of_all_ranks(seed: int) -> None:
+    """Every number of the report is the same. On fair flows, chains of equal length may name
+    another rank as the one that they wait for, so detail is left out there."""
+    rng = random.Random(seed)
+    model, options, ranks = _drawn(rng)
+    platform = arm.Platform.of(rng.choice(_PLATFORMS), npus=ranks)
+    try:
+        workload = build(model, **options)
+    except arm.InputError:
+        pytest.skip(f"no layout: {model} {options}")
+    backend = rng.choice(("analytical", "link", "flow"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = (
+            arm.simulate(
+                workload, platform, backend=backend, fold=fold, detail=backend != "flow"
+            ).report
+            for fold in (True, False)
+        )
+    assert one == other, (model, options, platform.name, backend)
+
+
+def _classes(workload: Workload, ranks: int) -> int:
+    platform = arm.Platform.of("dgx-h100", npus=ranks)
+    found: int = arm.simulate(workload, platform).report["symmetry"]["classes"]
+    return found
+
+
+def test_a_ring_within_one_switch_has_one_class() -> None:
+    """All ranks send to the next one over the same kind of link."""
+    assert _classes(build("llama-3-8b", cp=8, cp_comm_type="p2p", global_batch=1), 8) == 1
+
+
+def test_both_sides_of_a_pipeline_are_alike() -> None:
+    """DualPipe's stages s and pp - 1 - s hold the same layers and mirror each other's passes (the
+    schedule's definition: arXiv:2412.19437, figure 5)."""
+    options = {"pp": 4, "dp": 2, "schedule": "dualpipe", "global_batch": 16}
+    assert _classes(build("llama-3-8b", **options), 8) == 2
