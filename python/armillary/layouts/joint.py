@@ -21,7 +21,7 @@ from .job import Job
 from .machine_plan import MachineAnswer, MachinePlan, Status
 from .machines import Machine
 from .result import apart
-from .search import GAP, NoLayout, named, opened
+from .search import GAP, NoLayout, Search, named, opened
 
 Progress = Callable[[float], None]
 
@@ -62,10 +62,12 @@ def _opened(job: Job, machines: Sequence[Machine], goal: Goal, say: Progress) ->
     """The machines with the bounds of their layouts. Raises `InputError` where none has any."""
     every = []
     failed: dict[int, NoLayout] = {}
+    known: dict[int, Search] = {}
     for at, machine in enumerate(machines):
         each = Contender(machine, goal)
         try:
-            each.search = opened(job, machine.platform)
+            like = known.get(machine.ranks) or next(iter(known.values()), None)
+            each.search = known[machine.ranks] = opened(job, machine.platform, like)
             each.search.look()
             each.least = each.search.space.parts.space.least_bytes()
             if goal.objective == "memory":
@@ -141,7 +143,7 @@ def _answer(
         return MachineAnswer(name, ranks, "unfit", each.why, machine.price)
     status, reason = _status(each, best, every, goal)
     simulated = bool(search.best)
-    plan = search.plan() if simulated else None
+    plan = search.plan(each is best) if simulated else None
     if search.stop:
         raise search.stop
     step = each.step if simulated else None

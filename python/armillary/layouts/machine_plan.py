@@ -33,7 +33,8 @@ class MachineAnswer:
     """The least memory of the fullest rank."""
     plan: LayoutPlan | None = None
     """Its simulated layouts; none where bounds were enough. Where the objective is memory, only
-    layouts of the least memory."""
+    layouts of the least memory. Refused layouts and the picture of the space are there for the
+    best machine alone."""
     tokens_per_dollar: float | None = None
     """Of the fastest simulated layout."""
     days: float | None = None

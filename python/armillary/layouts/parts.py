@@ -79,6 +79,8 @@ class Parts:
 
     model: Decoder
     clock: Clock
+    like: Parts | None = None
+    """Parts of the same model on another machine: what layouts do is shared with them."""
     space: _core.LayoutSpace = field(init=False)
     kinds: Kinds = field(init=False)
 
@@ -91,7 +93,8 @@ class Parts:
         self._kernels: dict[Step, int] = {}
         self._waits: dict[Hashable, dict[Step, int]] = {}
         self._known: dict[Hashable, int] = {}
-        self._units: dict[Hashable, list[Unit]] = {}
+        self._units: dict[Hashable, list[Unit]] = self.like._units if self.like else {}
+        self._works: dict[Hashable, list[Work]] = self.like._works if self.like else {}
         self._scripts: dict[Hashable, dict[Script, tuple[int, int]]] = {}
         self._calls: dict[Hashable, dict[Call, int]] = {}
         self._messages: dict[Hashable, dict[int, list[int]]] = {}
@@ -124,6 +127,12 @@ class Parts:
 
     def works(self, par: Parallelism) -> list[Work]:
         """Scripts of each kind, multiplications with their widths."""
+        key = block_key(par)
+        if key not in self._works:
+            self._works[key] = self._made(par)
+        return self._works[key]
+
+    def _made(self, par: Parallelism) -> list[Work]:
         at = Setting(self.model, par)
         found = []
         for kind, unit in enumerate(self.units(par)):

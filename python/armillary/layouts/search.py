@@ -215,11 +215,12 @@ class Search:
         bounds = self.floor, *(row[2] for row in open_)
         return max(0.0, 1 - min(bounds) / PS_PER_NS / step)
 
-    def plan(self) -> LayoutPlan:
-        """What was found and proved."""
+    def plan(self, whole: bool = True) -> LayoutPlan:
+        """What was found and proved; if not `whole`, without refused layouts and the picture of
+        the space."""
         fastest = self.best[0]
-        refused = self.late(lambda: _refused(self, fastest)) or []
-        front, cells = self.late(self._picture) or ([], [])
+        refused = (self.late(lambda: _refused(self, fastest)) if whole else None) or []
+        front, cells = (self.late(self._picture) if whole else None) or ([], [])
         open_ = self.open_rows(fastest.step_ns)
         return LayoutPlan(
             self.job.model.name,
@@ -342,15 +343,16 @@ def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
     return answer
 
 
-def opened(job: Job, target: Platform) -> Search:
-    """A search on a machine, with the times of all parts of its layouts. Raises `NoLayout`
+def opened(job: Job, target: Platform, like: Search | None = None) -> Search:
+    """A search on a machine, with the times of all parts of its layouts; `like` is one of the same
+    job on another machine. Raises `NoLayout`
     where there is none or none can fit, and `InputError`."""
     _refuse_hosts(target)
     least = least_bytes(job, target)
     if least is not None and least > _UNSURE * most_bytes(job, target):
         raise NoLayout([_too_large(job, target, least)])
     clock = Clock(target, job.backend or "analytical")
-    space = space_of(job, target, clock)
+    space = space_of(job, target, clock, None if like is None else like.space)
     space.fill()
     if not space.parts.space.layouts:
         raise NoLayout([_none(job, target.npus)])

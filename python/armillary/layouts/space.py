@@ -61,6 +61,9 @@ class LayoutSpace:
     """Training framework that decides what is neither an axis nor given in `software`."""
     software: Mapping[str, object] = field(default_factory=dict)
     """Behaviour of the framework that the user chose."""
+    groups: list[tuple[Parallelism, tuple[int, ...]]] = field(default_factory=list)
+    """Each group, the layout without its ZeRO stage, and its ZeRO stages; found where there are
+    none."""
     frames: list[Parallelism] = field(default_factory=list)
     """Group by group, the layout without its ZeRO stage and what the framework decides."""
     stages: list[tuple[int, ...]] = field(default_factory=list)
@@ -72,10 +75,12 @@ class LayoutSpace:
         """Finds the layouts and takes the times of their parts."""
         self._valid: dict[Hashable, bool] = {}
         self._sets: dict[Hashable, tuple[int, int]] = {}
-        groups = [(par, zeros) for frame in self._frames() for par, zeros in self._groups(frame)]
-        self.parts.measure(self._decided(par, zeros[0]) for par, zeros in groups)
+        self.groups = self.groups or [
+            each for frame in self._frames() for each in self._groups(frame)
+        ]
+        self.parts.measure(self._decided(par, zeros[0]) for par, zeros in self.groups)
         space = self.parts.space
-        for frame, zeros in groups:
+        for frame, zeros in self.groups:
             span = self._data(frame, zeros)
             par = self._decided(frame, zeros[0])
             space.group(
@@ -224,8 +229,11 @@ class LayoutSpace:
         return self._sets[key]
 
 
-def space_of(job: Job, target: Platform, clock: Clock) -> LayoutSpace:
-    """The space of a job on a machine, without layouts so far. Raises `InputError` for several
+def space_of(
+    job: Job, target: Platform, clock: Clock, like: LayoutSpace | None = None
+) -> LayoutSpace:
+    """The space of a job on a machine, without layouts so far. What they have in common with those
+    of `like`, that of the same job on another machine, is shared. Raises `InputError` for several
     values of an option that takes one."""
     shape, count, given = job.shape, target.npus, job.layout
     behaviour = job.framework_set or {}
@@ -239,9 +247,9 @@ def space_of(job: Job, target: Platform, clock: Clock) -> LayoutSpace:
     if several:
         said = f"several values of {several[0]}"
         raise InputError([Problem("--layout", several[0], said, "one value of this option")])
-    return LayoutSpace(
+    found = LayoutSpace(
         shape,
-        Parts(shape, clock),
+        Parts(shape, clock, None if like is None else like.parts),
         replace(base, **one),  # type: ignore[arg-type]
         axes,
         count,
@@ -249,6 +257,9 @@ def space_of(job: Job, target: Platform, clock: Clock) -> LayoutSpace:
         None if job.framework is None else load_framework(job.framework),
         behaviour,
     )
+    if like is not None and (like.ranks, like.axes) == (count, axes):
+        found.groups = like.groups
+    return found
 
 
 def _refuse(par: Parallelism) -> None:
