@@ -71,6 +71,7 @@ _OUTSIDE = frozenset(
         "zero_group",
         "global_batch",
         "schedule",
+        "overlap_passes",
         "virtual_stages",
         "layers_per_stage",
         "offload",

@@ -154,17 +154,21 @@ class Parts:
             found.append(Work(*(_wide(script, par.bytes.multiplied) for script in work)))
         return found
 
-    def measure(self, wanted: Iterable[Parallelism]) -> None:
-        """Takes the times of all scripts of some layouts."""
+    def measure(
+        self, wanted: Iterable[Parallelism], say: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """Takes the times of all scripts of some layouts. Says which share of it is done."""
         open_: dict[Hashable, tuple[Parallelism, dict[Script, None]]] = {}
         blocks = {block_key(par): par for par in wanted}
-        for par in blocks.values():
+        for at, par in enumerate(blocks.values()):
+            say(at / len(blocks) / 2)
             key = mesh_key(par)
             known = self._scripts.setdefault(key, {(): (0, 0)})
             _, scripts = open_.setdefault(key, (par, {}))
             for work in self.works(par):
                 scripts.update(dict.fromkeys(each for each in work if each not in known))
-        for par, scripts in open_.values():
+        for at, (par, scripts) in enumerate(open_.values()):
+            say((1 + at / len(open_)) / 2)
             if scripts:
                 self._measure(par, list(scripts))
 

@@ -329,12 +329,11 @@ def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
     fewest NPUs on which one does, and `SearchInterrupted`."""
     steps = known_steps(job, target)
     try:
-        found = opened(job, target)
-        say(0.2)
-        found.look(lambda share: say(0.2 + 0.3 * share))
+        found = opened(job, target, say=lambda share: say(0.5 * share))
+        found.look(lambda share: say(0.5 + 0.1 * share))
     except NoLayout as error:
         raise InputError(named(error, job, target)) from None
-    found.late(lambda: found.prove(lambda share: say(0.5 + share / 2)))
+    found.late(lambda: found.prove(lambda share: say(0.6 + 0.4 * share)))
     answer = found.plan()
     if steps:
         answer = found.after(answer, steps)
@@ -343,7 +342,9 @@ def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
     return answer
 
 
-def opened(job: Job, target: Platform, like: Search | None = None) -> Search:
+def opened(
+    job: Job, target: Platform, like: Search | None = None, say: Progress = lambda _: None
+) -> Search:
     """A search on a machine, with the times of all parts of its layouts; `like` is one of the same
     job on another machine. Raises `NoLayout`
     where there is none or none can fit, and `InputError`."""
@@ -353,7 +354,7 @@ def opened(job: Job, target: Platform, like: Search | None = None) -> Search:
         raise NoLayout([_too_large(job, target, least)])
     clock = Clock(target, job.backend or "analytical")
     space = space_of(job, target, clock, None if like is None else like.space)
-    space.fill()
+    space.fill(say)
     if not space.parts.space.layouts:
         raise NoLayout([_none(job, target.npus)])
     return Search(job, target, clock.backend, space, limits(target))

@@ -7,7 +7,7 @@ the layouts is the best (`search.py`)."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -71,14 +71,15 @@ class LayoutSpace:
     first: list[int] = field(default_factory=list)
     """Index of each group's first choice of data parallelism."""
 
-    def fill(self) -> None:
-        """Finds the layouts and takes the times of their parts."""
+    def fill(self, say: Callable[[float], None] = lambda _: None) -> None:
+        """Finds the layouts and takes the times of their parts. Says which share is done."""
         self._valid: dict[Hashable, bool] = {}
         self._sets: dict[Hashable, tuple[int, int]] = {}
         self.groups = self.groups or [
             each for frame in self._frames() for each in self._groups(frame)
         ]
-        self.parts.measure(self._decided(par, zeros[0]) for par, zeros in self.groups)
+        of_groups = (self._decided(par, zeros[0]) for par, zeros in self.groups)
+        self.parts.measure(of_groups, lambda share: say(0.1 + 0.8 * share))
         space = self.parts.space
         for frame, zeros in self.groups:
             span = self._data(frame, zeros)

@@ -103,7 +103,7 @@ def test_a_layout_that_a_framework_has_no_form_of_is_refused(
     assert not (tmp_path / "run.sh").exists()
 
 
-@pytest.mark.parametrize(("share", "kept"), [(0.2, False), (0.51, True)])
+@pytest.mark.parametrize(("share", "kept"), [(0.3, False), (0.605, True)])
 def test_a_signal_keeps_what_was_found(
     share: float, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
