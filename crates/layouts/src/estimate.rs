@@ -8,8 +8,8 @@
 use crate::parts::Unit;
 use crate::passes::Kind;
 use crate::pipeline::Stop;
-use crate::step::Walk;
-use crate::traffic::Traffic;
+use crate::step::{Of, Walk, of};
+use crate::traffic::{State, Traffic};
 use rustc_hash::FxHashMap;
 
 /// One operation of a script.
@@ -45,8 +45,17 @@ pub(crate) struct Room {
     ends: [Vec<u64>; 2],
     stages: Vec<Lane>,
     gathers: Vec<Vec<[usize; 2]>>,
-    pairs: FxHashMap<(u32, u32, u8, i64), (u64, u64)>,
+    pairs: FxHashMap<Pair, Known<(u64, u64)>>,
+    passes: FxHashMap<(Of, u64, State), Known<u64>>,
+    alone: FxHashMap<Of, u64>,
 }
+
+/// A forward and a backward pass, how long after the first of them each begins, and the traffic by
+/// then.
+type Pair = (Of, Of, u64, u64, State);
+
+/// What passes took from a moment on, and the traffic after them, counted from it.
+type Known<T> = (T, State);
 
 #[derive(Debug, Default)]
 struct Lane {
@@ -76,7 +85,7 @@ impl Estimate<'_> {
     pub fn step(&self, room: &mut Room) -> u64 {
         self.prepare(room);
         let walk = self.walk;
-        let Room { ends, stages, gathers, pairs } = room;
+        let Room { ends, stages, gathers, pairs, passes, alone } = room;
         for stop in &walk.pipeline.stops {
             let lane = &mut stages[stop.stage as usize];
             let own = usize::from(stop.kind != Kind::Forward);
@@ -96,7 +105,7 @@ impl Estimate<'_> {
                 lane.free = found.0.max(found.1);
                 continue;
             }
-            lane.free = self.one(lane, begins, stop, gathers);
+            lane.free = self.one(lane, begins, stop, gathers, (passes, alone));
             if stop.kind != Kind::Weights {
                 ends[own][stop.own as usize] = lane.free;
             }
@@ -111,6 +120,8 @@ impl Estimate<'_> {
             ends.resize(pipeline.results, 0);
         }
         room.pairs.clear();
+        room.passes.clear();
+        room.alone.clear();
         room.stages.resize_with(pipeline.stages as usize, Lane::default);
         for lane in &mut room.stages {
             lane.free = 0;
@@ -134,20 +145,55 @@ impl Estimate<'_> {
         }
     }
 
-    /// A pass by itself; its end.
-    fn one(&self, lane: &mut Lane, begins: u64, stop: &Stop, gathers: &[Vec<[usize; 2]>]) -> u64 {
-        let Walk { pipeline, split, block, data, .. } = self.walk;
-        let units = &split.parts[stop.part as usize];
+    /// A pass by itself; its end. Passes of a part in equal traffic take the same time.
+    fn one(
+        &self,
+        lane: &mut Lane,
+        begins: u64,
+        stop: &Stop,
+        gathers: &[Vec<[usize; 2]>],
+        (passes, alone): (&mut FxHashMap<(Of, u64, State), Known<u64>>, &mut FxHashMap<Of, u64>),
+    ) -> u64 {
+        let Walk { split, block, data, .. } = self.walk;
         let ahead = data.zero == 3 && stop.kind != Kind::Weights;
         let waits = stop.kind == Kind::Forward && stop.first && !gathers.is_empty();
         let reduces = stop.kind != Kind::Forward && !stop.inputs_only && self.walk.reduces(stop);
         if !(ahead || waits || reduces) && lane.traffic.is_quiet(begins) {
-            let sums = units.iter().map(|&unit| self.alone(&block.units[unit as usize], stop));
-            return begins + sums.sum::<u64>();
+            let units = split.parts[stop.part as usize].iter();
+            let unit = |&unit: &u8| self.alone(&block.units[unit as usize], stop);
+            return begins + *alone.entry(of(stop)).or_insert_with(|| units.map(unit).sum());
         }
+        let base = lane.free;
+        let key = if waits { None } else { lane.traffic.state(base) };
+        let key = key.map(|state| (of(stop), begins - base, state));
+        if let Some((took, state)) = key.as_ref().and_then(|key| passes.get(key)) {
+            lane.traffic.resume(base, state);
+            return base + took;
+        }
+        let end =
+            self.by_units(lane, begins, stop, (ahead, reduces), gathers.get(..).filter(|_| waits));
+        if let Some(key) = key
+            && let Some(state) = lane.traffic.state(base)
+        {
+            passes.insert(key, (end - base, state));
+        }
+        end
+    }
+
+    /// A pass, unit by unit; its end.
+    fn by_units(
+        &self,
+        lane: &mut Lane,
+        begins: u64,
+        stop: &Stop,
+        (ahead, reduces): (bool, bool),
+        gathers: Option<&[Vec<[usize; 2]>]>,
+    ) -> u64 {
+        let Walk { pipeline, split, block, .. } = self.walk;
+        let units = &split.parts[stop.part as usize];
         let mut end = begins;
         let down = pipeline.both_ways && stop.part != stop.stage;
-        let known = gathers.get(stop.part as usize * 2 + usize::from(down)).filter(|_| waits);
+        let known = gathers.map(|known| &known[stop.part as usize * 2 + usize::from(down)]);
         let forward = stop.kind == Kind::Forward;
         let in_order = |i: usize| if forward { i } else { units.len() - 1 - i };
         let mut ready = [0; 2];
@@ -241,11 +287,13 @@ impl Estimate<'_> {
         for (at, time) in times.into_iter().enumerate() {
             let count = u64::from(data.pieces[unit as usize][at]);
             let each = |i: u64| time * (i + 1) / count - time * i / count;
+            let Some(over) = replicas.map(|over| over[at]).filter(|&over| over > 0) else {
+                (0..count).for_each(|i| traffic.append(at, ready, each(i)));
+                continue;
+            };
             let ticket = (0..count).map(|i| traffic.add(at, ready, each(i))).last();
-            if let Some(over) = replicas.map(|over| over[at]).filter(|&over| over > 0) {
-                let ready = ticket.map_or(ready, |ticket| traffic.end(ticket));
-                traffic.add(2, ready, over);
-            }
+            let ready = ticket.map_or(ready, |ticket| traffic.end(ticket));
+            traffic.append(2, ready, over);
         }
     }
 
@@ -255,25 +303,25 @@ impl Estimate<'_> {
         lane: &mut Lane,
         (forward_begins, backward_begins): (u64, u64),
         (forward, backward): (&Stop, &Stop),
-        pairs: &mut FxHashMap<(u32, u32, u8, i64), (u64, u64)>,
+        pairs: &mut FxHashMap<Pair, Known<(u64, u64)>>,
     ) -> (u64, u64) {
         let base = forward_begins.min(backward_begins);
         let reduces = !backward.inputs_only && self.walk.reduces(backward);
-        let flags = u8::from(forward.first)
-            | u8::from(backward.first) << 1
-            | u8::from(backward.inputs_only) << 2;
-        let apart = forward_begins as i64 - backward_begins as i64;
-        let key = (forward.part, backward.part, flags, apart);
-        let alone = !reduces && lane.traffic.is_quiet(base);
-        if let Some(&(one, other)) = pairs.get(&key).filter(|_| alone) {
+        let (later, latest) = (forward_begins - base, backward_begins - base);
+        let key = lane.traffic.state(base);
+        let key = key.map(|state| (of(forward), of(backward), later, latest, state));
+        if let Some(((one, other), state)) = key.as_ref().and_then(|key| pairs.get(key)) {
+            lane.traffic.resume(base, state);
             return (base + one, base + other);
         }
         let mut streams =
             [self.stream(forward, forward_begins), self.stream(backward, backward_begins)];
         self.together(lane, &mut streams, backward, reduces);
         let (one, other) = (streams[0].at, streams[1].at);
-        if alone {
-            pairs.insert(key, (one - base, other - base));
+        if let Some(key) = key
+            && let Some(state) = lane.traffic.state(base)
+        {
+            pairs.insert(key, ((one - base, other - base), state));
         }
         (one, other)
     }
@@ -351,7 +399,7 @@ impl Estimate<'_> {
             if !data.overlaps_reduction && data.zero < 2 {
                 let times = data.reduce_all[stage].into_iter().enumerate();
                 for (at, time) in times.filter(|&(_, time)| time > 0) {
-                    lane.traffic.add(at, lane.free, time);
+                    lane.traffic.append(at, lane.free, time);
                 }
             }
             ends.push(lane.free.max(lane.traffic.end_of_all()));

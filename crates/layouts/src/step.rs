@@ -10,6 +10,7 @@ use crate::memory::Stage;
 use crate::parts::{Block, Data, Split, Unit, Work};
 use crate::passes::Kind;
 use crate::pipeline::{Pipeline, Stop};
+use rustc_hash::FxHashMap;
 
 /// Times of the passes of a part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +31,14 @@ pub(crate) struct Scratch {
     ends: [Vec<u64>; 2],
     stages: Vec<Lane>,
     gathered: Vec<Vec<u64>>,
+    known: FxHashMap<Chained, (u64, [u64; 3])>,
 }
+
+/// A part and a pass of it, with what the pass does besides.
+pub(crate) type Of = (u32, u8);
+
+/// A pass, how long after its stage is free it begins, and when its chains are free by then.
+type Chained = (Of, u64, [u64; 3]);
 
 /// Where a stage is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,7 +65,7 @@ impl Walk<'_> {
     /// A lower bound of the simulated step.
     pub fn step(&self, scratch: &mut Scratch) -> u64 {
         self.prepare(scratch);
-        let Scratch { passes, ends, stages, gathered } = scratch;
+        let Scratch { passes, ends, stages, gathered, known } = scratch;
         for stop in &self.pipeline.stops {
             let lane = &mut stages[stop.stage as usize];
             let own = usize::from(stop.kind != Kind::Forward);
@@ -73,7 +81,7 @@ impl Walk<'_> {
                 (ends[0][forward.own as usize], ends[1][stop.own as usize]) = both;
                 continue;
             }
-            let end = self.one(lane, arrived, stop, passes, gathered);
+            let end = self.one(lane, arrived, stop, (passes, gathered), known);
             if stop.kind != Kind::Weights {
                 ends[own][stop.own as usize] = end;
             }
@@ -132,6 +140,7 @@ impl Walk<'_> {
             ends.clear();
             ends.resize(self.pipeline.results, 0);
         }
+        scratch.known.clear();
         scratch.stages.clear();
         scratch.stages.resize(self.pipeline.stages as usize, Lane::default());
         scratch.gathered.clear();
@@ -161,16 +170,40 @@ impl Walk<'_> {
         }
     }
 
-    /// A pass by itself; its end.
+    /// A pass by itself; its end. Passes that wait for chains take the same time where these are
+    /// free after the same time.
     fn one(
         &self,
         lane: &mut Lane,
         arrived: u64,
         stop: &Stop,
+        (passes, gathered): (&[Passes], &[Vec<u64>]),
+        known: &mut FxHashMap<Chained, (u64, [u64; 3])>,
+    ) -> u64 {
+        let (base, begins) = (lane.free, arrived.max(lane.free));
+        let waits = stop.kind == Kind::Forward && stop.first && !gathered.is_empty();
+        if self.data.zero < 2 || waits {
+            return self.by_units(lane, begins, stop, passes, gathered);
+        }
+        let from = |time: u64| time.saturating_sub(base);
+        let key = (of(stop), begins - base, lane.chains.map(from));
+        if let Some(&(took, chains)) = known.get(&key) {
+            (lane.free, lane.chains) = (base + took, chains.map(|time| base + time));
+            return lane.free;
+        }
+        let end = self.by_units(lane, begins, stop, passes, gathered);
+        known.insert(key, (end - base, lane.chains.map(from)));
+        end
+    }
+
+    fn by_units(
+        &self,
+        lane: &mut Lane,
+        begins: u64,
+        stop: &Stop,
         passes: &[Passes],
         gathered: &[Vec<u64>],
     ) -> u64 {
-        let begins = arrived.max(lane.free);
         let times = &passes[stop.part as usize];
         let zero = self.data.zero;
         let mut end = begins;
@@ -368,6 +401,17 @@ impl Walk<'_> {
         });
         ended.max().unwrap_or(0)
     }
+}
+
+/// The part of a pass, and all that decides what it does besides.
+pub(crate) fn of(stop: &Stop) -> Of {
+    let kind = match stop.kind {
+        Kind::Forward => 0,
+        Kind::Backward => 1,
+        Kind::Weights => 2,
+    };
+    let flags = [stop.first, stop.last, stop.inputs_only];
+    (stop.part, flags.into_iter().fold(kind, |bits, flag| bits << 1 | u8::from(flag)))
 }
 
 #[cfg(test)]

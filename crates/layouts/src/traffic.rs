@@ -7,6 +7,10 @@ use std::collections::VecDeque;
 
 const DIMS: usize = 8;
 const OPEN: u64 = u64::MAX;
+/// Ticket of a call whose end nobody asks for.
+const UNASKED: usize = usize::MAX;
+/// Most calls of a chain that a state has.
+const PENDING: usize = 24;
 
 /// A collective of data parallelism that is to come.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,15 @@ struct Chain {
     calls: VecDeque<Call>,
     end: u64,
     dims: u8,
+}
+
+/// What is under way and to come, with all times counted from a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    dims: [u64; DIMS],
+    until: u64,
+    /// The end of the last call of each chain, and the calls to come with their times.
+    chains: [(u64, Vec<(u64, u64)>); 3],
 }
 
 /// See the module.
@@ -51,6 +64,43 @@ impl Traffic {
     pub fn is_quiet(&self, now: u64) -> bool {
         self.chains.iter().all(|chain| chain.calls.is_empty() && chain.end <= now)
             && self.dims.iter().all(|&end| end <= now)
+    }
+
+    /// The state from `base` on, before which nothing more is added; none where an end may be asked
+    /// for later, or where too much is to come.
+    pub fn state(&mut self, base: u64) -> Option<State> {
+        while base > 0 && self.begin_next(base - 1) {}
+        let plain = |chain: &Chain| {
+            chain.calls.len() <= PENDING && chain.calls.iter().all(|call| call.ticket == UNASKED)
+        };
+        if !self.chains.iter().all(plain) {
+            return None;
+        }
+        let from = |time: u64| time.saturating_sub(base);
+        let calls = |chain: &Chain| chain.calls.iter().map(|c| (from(c.ready), c.time)).collect();
+        Some(State {
+            dims: self.dims.map(from),
+            until: from(self.until),
+            chains: self.chains.each_ref().map(|chain| (from(chain.end), calls(chain))),
+        })
+    }
+
+    /// Takes over a state that was counted from what is `base` now.
+    pub fn resume(&mut self, base: u64, state: &State) {
+        self.dims = state.dims.map(|time| base + time);
+        self.until = base + state.until;
+        for (chain, (end, calls)) in self.chains.iter_mut().zip(&state.chains) {
+            chain.end = base + end;
+            let call = |&(ready, time)| Call { ready: base + ready, time, ticket: UNASKED };
+            chain.calls.clear();
+            chain.calls.extend(calls.iter().map(call));
+        }
+    }
+
+    /// Adds a collective of data parallelism that may begin at `ready`, and whose end nobody asks
+    /// for.
+    pub fn append(&mut self, chain: usize, ready: u64, time: u64) {
+        self.chains[chain].calls.push_back(Call { ready, time, ticket: UNASKED });
     }
 
     /// Adds a collective of data parallelism that may begin at `ready`; its ticket.
@@ -125,7 +175,9 @@ impl Traffic {
         let call = self.chains[at].calls.pop_front().expect("it was there");
         let end = self.occupy(issue, call.time, self.chains[at].dims);
         self.chains[at].end = end;
-        self.ends[call.ticket] = end;
+        if call.ticket != UNASKED {
+            self.ends[call.ticket] = end;
+        }
         self.until = self.until.max(end);
         true
     }
