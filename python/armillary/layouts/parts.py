@@ -323,14 +323,14 @@ class Parts:
         """Times of messages into each part."""
         at = Setting(self.model, par)
         size = at.full // par.tp if par.scatter_gather else at.cut
-        layout = laid_out(at)
-        carried = tuple(layout.carried(part) for part in range(len(layout.layers)))
-        key = stage_key(par), par.tp, size, carried, par.virtual_stages
-        return self.once(("messages", key), lambda: self._into_parts(par, size, at.cut, carried))
+        key = stage_key(par), par.tp, size, self.split(par)
+        return self.once(("messages", key), lambda: self._into_parts(par, size, at))
 
-    def _into_parts(self, par: Parallelism, size: int, whole: int, carried: Sequence[int]) -> int:
+    def _into_parts(self, par: Parallelism, size: int, at: Setting) -> int:
         if par.pp == 1:
             return self.space.messages([0, 0])
+        whole, layout = at.cut, laid_out(at)
+        carried = [layout.carried(part) for part in range(len(layout.layers))]
         known = self._messages.setdefault(stage_key(par), {})
         wanted = sorted({size * many for many in carried} - set(known))
         if wanted:
