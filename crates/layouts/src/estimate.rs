@@ -46,7 +46,15 @@ pub(crate) struct Room {
     stages: Vec<Lane>,
     gathers: Vec<Vec<[usize; 2]>>,
     pairs: FxHashMap<Pair, Known<(u64, u64)>>,
+    met: Met,
+}
+
+/// Passes by themselves that were met before.
+#[derive(Debug, Default)]
+struct Met {
+    /// In traffic, by how long after the stage was free they began.
     passes: FxHashMap<(Of, u64, State), Known<u64>>,
+    /// Next to nothing else.
     alone: FxHashMap<Of, u64>,
 }
 
@@ -85,7 +93,7 @@ impl Estimate<'_> {
     pub fn step(&self, room: &mut Room) -> u64 {
         self.prepare(room);
         let walk = self.walk;
-        let Room { ends, stages, gathers, pairs, passes, alone } = room;
+        let Room { ends, stages, gathers, pairs, met } = room;
         for stop in &walk.pipeline.stops {
             let lane = &mut stages[stop.stage as usize];
             let own = usize::from(stop.kind != Kind::Forward);
@@ -105,7 +113,7 @@ impl Estimate<'_> {
                 lane.free = found.0.max(found.1);
                 continue;
             }
-            lane.free = self.one(lane, begins, stop, gathers, (passes, alone));
+            lane.free = self.one(lane, begins, stop, gathers, met);
             if stop.kind != Kind::Weights {
                 ends[own][stop.own as usize] = lane.free;
             }
@@ -120,8 +128,8 @@ impl Estimate<'_> {
             ends.resize(pipeline.results, 0);
         }
         room.pairs.clear();
-        room.passes.clear();
-        room.alone.clear();
+        room.met.passes.clear();
+        room.met.alone.clear();
         room.stages.resize_with(pipeline.stages as usize, Lane::default);
         for lane in &mut room.stages {
             lane.free = 0;
@@ -152,7 +160,7 @@ impl Estimate<'_> {
         begins: u64,
         stop: &Stop,
         gathers: &[Vec<[usize; 2]>],
-        (passes, alone): (&mut FxHashMap<(Of, u64, State), Known<u64>>, &mut FxHashMap<Of, u64>),
+        met: &mut Met,
     ) -> u64 {
         let Walk { split, block, data, .. } = self.walk;
         let ahead = data.zero == 3 && stop.kind != Kind::Weights;
@@ -161,12 +169,12 @@ impl Estimate<'_> {
         if !(ahead || waits || reduces) && lane.traffic.is_quiet(begins) {
             let units = split.parts[stop.part as usize].iter();
             let unit = |&unit: &u8| self.alone(&block.units[unit as usize], stop);
-            return begins + *alone.entry(of(stop)).or_insert_with(|| units.map(unit).sum());
+            return begins + *met.alone.entry(of(stop)).or_insert_with(|| units.map(unit).sum());
         }
         let base = lane.free;
         let key = if waits { None } else { lane.traffic.state(base) };
         let key = key.map(|state| (of(stop), begins - base, state));
-        if let Some((took, state)) = key.as_ref().and_then(|key| passes.get(key)) {
+        if let Some((took, state)) = key.as_ref().and_then(|key| met.passes.get(key)) {
             lane.traffic.resume(base, state);
             return base + took;
         }
@@ -175,7 +183,7 @@ impl Estimate<'_> {
         if let Some(key) = key
             && let Some(state) = lane.traffic.state(base)
         {
-            passes.insert(key, (end - base, state));
+            met.passes.insert(key, (end - base, state));
         }
         end
     }
