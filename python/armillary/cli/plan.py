@@ -73,6 +73,11 @@ class _Layouts(_Main):
     framework: Annotated[str | None, typer.Option(metavar="NAME")] = None
     """Training framework whose behaviour all layouts have, such as megatron-lm. Default:
     Megatron's without the limits of any version."""
+    framework_set: Annotated[
+        list[str] | None, typer.Option("--framework-set", metavar="KEY=VALUE")
+    ] = None
+    """Behaviour of the framework of all layouts, such as saved=fused. May be given several
+    times."""
     simulations: Annotated[int, typer.Option(metavar="N", min=1)] = 32
     """Most layouts that are simulated to prove the best one."""
     measured: Annotated[str | None, typer.Option(metavar="FILE")] = None
@@ -198,6 +203,7 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
     from ..layouts.machines import read_prices, read_ranks
     from ..layouts.result import SearchInterrupted
     from ..layouts.run import plan_layouts
+    from ..workload.framework_set import pair
 
     _refuse(each, PlanOptions, "is for embedding tables", _SHARED)
     _known(each.export)
@@ -218,6 +224,7 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
                 seq=each.seq,
                 layout=axes.read(each.layout or (), model),
                 framework=each.framework,
+                framework_set=dict(map(pair, each.framework_set or ())) or None,
                 near=each.near,
                 simulations=each.simulations,
                 backend=each.backend,

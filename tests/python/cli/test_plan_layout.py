@@ -47,6 +47,8 @@ def test_the_best_layout_in_words_as_json_and_as_a_page(
         (("--output", "plan.yml"), "is for embedding tables"),
         (("--framework", "unheard-of"), "unheard-of"),
         (("--framework", "internevo"), "no bound knows what it changes"),
+        (("--framework-set", "savd=fused"), "unknown key"),
+        (("--framework-set", "saved"), "has no '='"),
         (("--backend", "carrier-pigeon"), "carrier-pigeon"),
         (("--ranks", "12"), "12"),
         (("--ranks", "16..8"), "invalid number"),
@@ -71,6 +73,19 @@ def test_bad_input_is_refused(
     run = armillary(*_JOB, *given, cwd=tmp_path)
     assert run.returncode == 2, run.stdout
     assert said in run.stderr and "Traceback" not in run.stderr
+
+
+def test_behaviour_of_the_framework_is_that_of_run(armillary: Armillary, tmp_path: Path) -> None:
+    """The step of the best layout is that of `run` with the same behaviour."""
+    flags = ("--framework-set", "saved=fused", "--framework-set", "loss=fused")
+    given = ("--layout", "tp=1", "--layout", "pp=1", "--layout", "cp=1", "--layout", "zero=1")
+    found = json.loads(armillary(*_JOB, *given, "--seq", "4096", *flags, "--json", "-").stdout)
+    best = found["best"][0]
+    options = {k: v for k, v in best["options"].items() if k != "framework_set"}
+    assert best["options"]["framework_set"] == {"saved": "fused", "loss": "fused"}
+    named = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    run = armillary("run", "llama-3-8b", "-p", "dgx-h100-16n", "--json", "-", *named, *flags)
+    assert json.loads(run.stdout)["step_time_ns"] == best["step_ns"]
 
 
 def test_launch_flags_of_the_best_layout_give_it_again(
