@@ -95,8 +95,8 @@ class _Machines(_Layouts):
     """Several machines for a decoder: -p A,B and --ranks N,M."""
 
     objective: Annotated[str | None, typer.Option(metavar="time|cost|memory")] = None
-    """What is best: the shortest step, the most tokens for a dollar, or the least memory of the
-    fullest rank. Default: time; with --days cost."""
+    """The best machine and layout have the shortest step, the most tokens for a dollar, or the
+    least memory of the fullest rank. Default: time; with --days cost."""
     price: Annotated[list[str] | None, typer.Option(metavar="PLATFORM=DOLLARS")] = None
     """Dollars of an NPU hour of a platform, such as dgx-h100-16n=2.5. May be given several
     times."""

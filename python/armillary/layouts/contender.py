@@ -46,7 +46,7 @@ class Contender:
         return self.step <= self.goal.limit_ns
 
     def value(self, step_ns: float) -> tuple[int, float]:
-        """What the objective makes least."""
+        """The value that the objective makes least."""
         bytes_ = self.least if self.goal.objective == "memory" else 0
         return bytes_, self.goal.weight(self.machine) * step_ns
 

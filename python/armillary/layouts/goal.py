@@ -1,4 +1,4 @@
-"""What the best machine and layout are: the objective, and the job that has to be done in time.
+"""The goal of a search over machines: the objective, and the job that has to be done in time.
 
 Not here: the machines (`machines.py`), the search (`joint.py`)."""
 
@@ -64,7 +64,7 @@ class Goal:
         return self.step_tokens / (step_ns * dollars_per_ns(machine))
 
     def weight(self, machine: Machine) -> float:
-        """What a ns of a step counts on a machine; the best machine has the least sum."""
+        """The weight of a ns of a step on a machine; the best machine has the least sum."""
         return dollars_per_ns(machine) if self.objective == "cost" else 1.0
 
 

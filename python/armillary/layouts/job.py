@@ -1,4 +1,4 @@
-"""What is planned: a model, its step, the values of its layouts, and how they are searched.
+"""A job that is planned: a model, its step, the values of its layouts, and how they are searched.
 
 Not here: the machines (`machines.py`), the search on one of them (`search.py`)."""
 

@@ -175,7 +175,7 @@ def _answer(
 def _status(
     each: Contender, best: Contender, every: Sequence[Contender], goal: Goal
 ) -> tuple[Status, str]:
-    """What became of a machine, and why."""
+    """The result of a machine, and why."""
     if each is best:
         return "best", ""
     if not each.in_time and (each.step < math.inf or each.lowest > goal.limit_ns):

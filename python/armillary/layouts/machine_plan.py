@@ -32,11 +32,11 @@ class MachineAnswer:
     least_bytes: int | None = None
     """The least memory of the fullest rank."""
     plan: LayoutPlan | None = None
-    """Its simulated layouts; none where bounds were enough. Where the objective is memory, only
-    layouts of the least memory. Refused layouts and the picture of the space are there for the
-    best machine alone."""
+    """Simulated layouts of the machine; none where bounds were enough. Where the objective is
+    memory, only layouts of the least memory. Refused layouts and the picture of the space are
+    there for the best machine alone."""
     tokens_per_dollar: float | None = None
-    """Of the fastest simulated layout."""
+    """That of the fastest simulated layout."""
     days: float | None = None
     """Days of the job with this layout."""
     dollars: float | None = None

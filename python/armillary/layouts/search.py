@@ -86,7 +86,7 @@ class Search:
     warnings: dict[str, list[str]] = field(default_factory=dict)
     """Warnings of each run, by the options of its layout."""
     stop: KeyboardInterrupt | None = None
-    """What ended the search early."""
+    """The signal that ended the search early."""
 
     def look(self, say: Progress = lambda _: None) -> None:
         """Finds the layouts with the smallest estimates. Raises `NoLayout` where none fits."""
@@ -140,8 +140,8 @@ class Search:
         shown: int = SHOWN,
     ) -> None:
         """Simulates layouts until no other one is much faster: no more than `most`, after the first
-        one none whose step is surely not below `below`, in ns, and at least `shown` if there are
-        so many. Raises `InputError` where each takes minutes."""
+        one none whose step is surely not below `below`, in ns, and at least `shown` or all of them.
+        Raises `InputError` where each takes minutes."""
         most = self.job.simulations if most is None else most
 
         def spent() -> bool:
@@ -216,7 +216,7 @@ class Search:
         return max(0.0, 1 - min(bounds) / PS_PER_NS / step)
 
     def plan(self, whole: bool = True) -> LayoutPlan:
-        """What was found and proved; if not `whole`, without refused layouts and the picture of
+        """The answer so far; if not `whole`, without refused layouts and the picture of
         the space."""
         fastest = self.best[0]
         refused = (self.late(lambda: _refused(self, fastest)) if whole else None) or []
@@ -257,7 +257,7 @@ class Search:
         return replace(found, warnings=list(dict.fromkeys([*found.warnings, *more])))
 
     def late(self, work: Callable[[], T]) -> T | None:
-        """What is added to simulated layouts; none once the user has stopped the search."""
+        """An addition to simulated layouts; none once the user has stopped the search."""
         try:
             return None if self.stop else work()
         except KeyboardInterrupt as stop:

@@ -457,7 +457,7 @@ class CapturedPlan(StagePlan):
         return sum(self.local.held(x) for x in tensors if x.name in both and x.trained)
 
     def rules(self, stage: int) -> Rules:
-        """What decides the memory of a stage besides its units."""
+        """All that decides the memory of a stage besides its units."""
         par = self.at.par
         names = {unit.name for chunk in self.stages[stage] for unit in chunk.units}
         passing = [

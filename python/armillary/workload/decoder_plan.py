@@ -199,7 +199,7 @@ class DecoderPlan(StagePlan):
         return found
 
     def rules(self, stage: int) -> Rules:
-        """What decides the memory of a stage besides its units: the same for all stages."""
+        """All that decides the memory of a stage besides its units: the same for all stages."""
         return rules(self.at, self.dropped())
 
     @property

@@ -77,7 +77,7 @@ class Sizes(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What decides the memory of a stage besides its units."""
+    """All that decides the memory of a stage besides its units."""
 
     whole: int
     """Bytes of tensors that live within a pass."""
@@ -97,7 +97,7 @@ class Rules(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What a rank holds under data parallelism and offloading."""
+    """Bytes that a rank holds under data parallelism and offloading."""
 
     zero: int
     experts_apart: bool
@@ -126,7 +126,7 @@ def on_rank(
 
 
 def shares(par: Parallelism, owned: int | None = None) -> Shares:
-    """What a rank holds with this parallelism."""
+    """Bytes that a rank holds with this parallelism."""
     ranks = {part.group: part.size for part in sharded(Weights(1, 1), par)}
     return Shares(
         par.zero,

@@ -103,7 +103,7 @@ class StagePlan(ABC):
 
     @abstractmethod
     def rules(self, stage: int) -> Rules:
-        """What decides the memory of a stage besides its units."""
+        """All that decides the memory of a stage besides its units."""
 
     @property
     @abstractmethod

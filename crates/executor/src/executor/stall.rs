@@ -92,8 +92,8 @@ impl<B: Backend> Executor<'_, B> {
         (0..nodes).filter(|&node| self.ranks.is_blocked(rank, node)).take(1).collect()
     }
 
-    /// What `node` of rank `id` waits for; `rank` is the one that is simulated for it. For ranks
-    /// that are not simulated only messages are named.
+    /// The ranks that `node` of rank `id` waits for; `rank` is the one that is simulated for it. For
+    /// ranks that are not simulated only messages are named.
     fn waiting(&self, id: u32, rank: u32, node: u32) -> Option<Waiting> {
         let program = self.workload.program(id);
         let op = program.nodes()[node as usize].op;

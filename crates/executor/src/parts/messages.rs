@@ -40,7 +40,7 @@ pub(crate) enum From {
 pub(crate) struct Ports(Vec<Option<FxHashMap<i32, u32>>>);
 
 impl Ports {
-    /// Of `programs` programs.
+    /// Ports of `programs` programs.
     pub(crate) fn new(programs: usize) -> Ports {
         Ports(vec![None; programs])
     }
