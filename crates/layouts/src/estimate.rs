@@ -62,7 +62,7 @@ struct Met {
 /// then.
 type Pair = (Of, Of, u64, u64, State);
 
-/// What passes took from a moment on, and the traffic after them, counted from it.
+/// Times that passes took from a moment on, and the traffic after them, counted from it.
 type Known<T> = (T, State);
 
 #[derive(Debug, Default)]

@@ -38,8 +38,8 @@ impl Front {
 }
 
 impl Space {
-    /// The cells, of which `cell_of` has one for each group, and the front of the layouts that fit,
-    /// the smallest first. Less than all of it once `goes_on` says no.
+    /// The cells, and the front of the layouts that fit, the smallest first. `cell_of` has the cell
+    /// of each group. Less than all of it once `goes_on` says no.
     pub fn picture(
         &self,
         limits: Limits,

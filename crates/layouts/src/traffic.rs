@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 const DIMS: usize = 8;
 const OPEN: u64 = u64::MAX;
-/// Ticket of a call whose end nobody asks for.
+/// Ticket of a call whose end is not asked for.
 const UNASKED: usize = usize::MAX;
 /// Most calls of a chain that a state has.
 const PENDING: usize = 24;
@@ -28,7 +28,7 @@ struct Chain {
     dims: u8,
 }
 
-/// What is under way and to come, with all times counted from a moment.
+/// Calls that are under way and to come, with all times counted from a moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     dims: [u64; DIMS],
@@ -97,7 +97,7 @@ impl Traffic {
         }
     }
 
-    /// Adds a collective of data parallelism that may begin at `ready`, and whose end nobody asks
+    /// Adds a collective of data parallelism that may begin at `ready`, and whose end is not asked
     /// for.
     pub fn append(&mut self, chain: usize, ready: u64, time: u64) {
         self.chains[chain].calls.push_back(Call { ready, time, ticket: UNASKED });

@@ -57,7 +57,7 @@ class Unit:
         return self.weights - self.frozen
 
     def sizes(self, experts: int) -> Sizes:
-        """Its sizes on a rank with this number of experts, which are alike."""
+        """Sizes of a unit on a rank with this number of experts, which are alike."""
         trained, tensors = self.trained, self.tensors
         # A module's copy of the embedding has its gradient while layers' tensors are still there.
         ends = {"embedding": EMBEDDING, "head": HEAD}
