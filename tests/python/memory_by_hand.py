@@ -19,7 +19,7 @@ from armillary.workload.summary import Memory, Offloaded
 
 
 def added_up(plan: DecoderPlan, stage: int) -> tuple[Memory, Offloaded]:
-    """What a rank of a stage holds at most, and what is offloaded from it."""
+    """The most bytes that a rank of a stage holds, and the bytes offloaded from it."""
     par, at = plan.at.par, plan.at
     units = [unit for chunk in plan.stages[stage] for unit in chunk.units]
     copies = {unit.name: unit for unit in units}

@@ -24,7 +24,7 @@ STUMBLES = {
 
 
 def wrong(found: Callable[[str], object]) -> dict[str, object]:
-    """What is found wrong in the text of each document."""
+    """Faults in the text of each document."""
     texts = {path: path.read_text(encoding="utf-8") for path in prose.documents()}
     each = {str(path.relative_to(ROOT)): found(text) for path, text in texts.items()}
     return {name: what for name, what in each.items() if what}

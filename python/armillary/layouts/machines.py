@@ -118,7 +118,9 @@ def _wrong_prices(prices: Mapping[str, float], found: Sequence[Machine]) -> list
     for name, price in prices.items():
         if name not in names:
             wrong.append(
-                Problem("--price", name, "is no platform of this plan", near(name, known) or _PRICE)
+                Problem(
+                    "--price", name, "is not a platform of this plan", near(name, known) or _PRICE
+                )
             )
         elif not (math.isfinite(price) and 0 < price <= _MOST_DOLLARS):
             wrong.append(Problem("--price", name, f"invalid price: {price:g}", "more than 0"))

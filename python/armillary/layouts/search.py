@@ -216,8 +216,8 @@ class Search:
         return max(0.0, 1 - min(bounds) / PS_PER_NS / step)
 
     def plan(self, whole: bool = True) -> LayoutPlan:
-        """The answer so far; if not `whole`, without refused layouts and the picture of
-        the space."""
+        """The answer so far; if not `whole`, without refused layouts and the picture of the
+        space."""
         fastest = self.best[0]
         refused = (self.late(lambda: _refused(self, fastest)) if whole else None) or []
         front, cells = (self.late(self._picture) if whole else None) or ([], [])
@@ -346,8 +346,8 @@ def opened(
     job: Job, target: Platform, like: Search | None = None, say: Progress = lambda _: None
 ) -> Search:
     """A search on a machine, with the times of all parts of its layouts; `like` is one of the same
-    job on another machine. Raises `NoLayout`
-    where there is none or none can fit, and `InputError`."""
+    job on another machine. Raises `NoLayout` where there is none or none can fit, and
+    `InputError`."""
     _refuse_hosts(target)
     least = least_bytes(job, target)
     if least is not None and least > _UNSURE * most_bytes(job, target):

@@ -55,7 +55,7 @@ def test_the_best_layout_in_words_as_json_and_as_a_page(
         (("--objective", "speed"), "unknown objective"),
         (("--objective", "cost"), "has no price"),
         (("--price", "dgx-h100-16n"), "is not a price"),
-        (("--price", "dgx-h200=2"), "is no platform of this plan"),
+        (("--price", "dgx-h200=2"), "is not a platform of this plan"),
         (("--tokens", "many"), "invalid number"),
         (("--days", "3"), "says nothing without --tokens"),
         (("--global-batch", "0"), "0"),
@@ -91,7 +91,7 @@ def test_behaviour_of_the_framework_is_that_of_run(armillary: Armillary, tmp_pat
 def test_launch_flags_of_the_best_layout_give_it_again(
     armillary: Armillary, tmp_path: Path
 ) -> None:
-    """What is written reads back as a job with the same simulated step."""
+    """The written flags read back as a job with the same simulated step."""
     run = armillary(*_JOB, *_FEW, "--export", "megatron", "run.sh", "--json", "p.json")
     assert run.returncode == 0, run.stderr
     assert "launch file written to run.sh" in run.stderr
@@ -181,7 +181,7 @@ def test_options_for_decoders_are_refused_for_tables(armillary: Armillary) -> No
 
 
 def test_measured_steps_in_words_and_as_json(armillary: Armillary, tmp_path: Path) -> None:
-    """What is expected after a measured step; a step of another size is refused."""
+    """The expected step after a measured one; a step of another size is refused."""
     file = tmp_path / "steps.yml"
     file.write_text("steps: [{layout: {tp: 2, dp: 8, zero: 1}, step: 2.5 s}]\n", encoding="utf-8")
     run = armillary(*_JOB, *_FEW, "--measured", "steps.yml", "--json", "p.json", cwd=tmp_path)

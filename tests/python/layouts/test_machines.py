@@ -209,7 +209,7 @@ def test_wrong_prices_are_refused(texts: list[str], said: str) -> None:
         ({"tokens": "lots"}, "invalid number: lots"),
         ({"tokens": "1T", "days": 0, "objective": "time"}, "invalid number: 0"),
         ({"tokens": "1T", "days": 3, "objective": "memory"}, "is not searched"),
-        ({"prices": {"dgx-h200": 1.0}}, "is no platform of this plan"),
+        ({"prices": {"dgx-h200": 1.0}}, "is not a platform of this plan"),
         ({"prices": {"dgx-h100-16n": 0.0}}, "invalid price: 0"),
         ({"prices": {"dgx-h100-16n": math.nan}}, "invalid price: nan"),
         ({"simulations": 0}, "invalid number: 0"),

@@ -82,7 +82,7 @@ def _fits(found: Search, size: int) -> bool:
 
 
 def _change(found: Search, options: dict[str, object]) -> dict[str, object] | None:
-    """Of all single changes after which the layout fits, the one that frees least."""
+    """The single change after which the layout fits and that frees least."""
     fitting = []
     shape = decoder(found.job.model)
     now = parallelism(shape, found.job.model.name, options)
