@@ -7,7 +7,7 @@
 use super::{ANNOUNCEMENT, Executor};
 use crate::observe::{Message, Sender};
 use crate::parts::agenda::Callback;
-use crate::parts::messages::{ChannelKey, From, Owner, Posted};
+use crate::parts::messages::{ChannelKey, Named, Owner, Posted};
 use crate::parts::token::Token;
 use graph::OpKind;
 use network::{Backend, Transfer};
@@ -22,7 +22,7 @@ impl<B: Backend> Executor<'_, B> {
                 let number = binding.program as usize;
                 self.ports.name(number, &self.workload.programs[number], offset)
             }
-            _ => From::Offset(offset),
+            _ => Named::Offset(offset),
         };
         let receiver = self.folding.local(receiver);
         self.messages.channel(ChannelKey { receiver, from, tag, bytes, scope: owner.scope })

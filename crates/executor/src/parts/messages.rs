@@ -17,7 +17,7 @@ pub(crate) struct ChannelKey {
     /// Rank index of the receiver.
     pub(crate) receiver: u32,
     /// The sender, as the receiver names it.
-    pub(crate) from: From,
+    pub(crate) from: Named,
     pub(crate) tag: u32,
     /// 0 unless they must match.
     pub(crate) bytes: u64,
@@ -28,7 +28,7 @@ pub(crate) struct ChannelKey {
 /// The sender of a message, as its receiver names it. Ranks of a class that run different programs
 /// have peers at different offsets, but at the same ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum From {
+pub(crate) enum Named {
     /// The peer at a port of the receiver's program ([`Program::peers`]).
     Port(u32),
     /// The peer at an offset: in algorithms from files, and for a sender that the receiver does not
@@ -46,10 +46,10 @@ impl Ports {
     }
 
     /// The peer at an offset, as a rank of a program names it.
-    pub(crate) fn name(&mut self, number: usize, program: &Program, offset: i32) -> From {
+    pub(crate) fn name(&mut self, number: usize, program: &Program, offset: i32) -> Named {
         let known =
             self.0[number].get_or_insert_with(|| program.peers().into_iter().zip(0..).collect());
-        known.get(&offset).map_or(From::Offset(offset), |&port| From::Port(port))
+        known.get(&offset).map_or(Named::Offset(offset), |&port| Named::Port(port))
     }
 }
 
@@ -93,21 +93,6 @@ pub(crate) struct Posted {
     pub(crate) left: Time,
 }
 
-impl Channel {
-    fn new(key: ChannelKey) -> Channel {
-        let (sends, receives) = (Vec::new(), Vec::new());
-        Channel { key, sends, receives, arrived: Vec::new(), announced: Vec::new(), over: 0 }
-    }
-
-    fn clear(&mut self) {
-        self.sends.clear();
-        self.receives.clear();
-        self.arrived.clear();
-        self.announced.clear();
-        self.over = 0;
-    }
-}
-
 impl Posted {
     /// Posted by `owner`; the message has not left.
     pub(crate) fn new(owner: Owner, bytes: u64, offset: i32) -> Posted {
@@ -125,6 +110,21 @@ struct Channel {
     announced: Vec<bool>,
     /// How many are over.
     over: usize,
+}
+
+impl Channel {
+    fn new(key: ChannelKey) -> Channel {
+        let (sends, receives) = (Vec::new(), Vec::new());
+        Channel { key, sends, receives, arrived: Vec::new(), announced: Vec::new(), over: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.sends.clear();
+        self.receives.clear();
+        self.arrived.clear();
+        self.announced.clear();
+        self.over = 0;
+    }
 }
 
 /// All channels. A message is named by its channel and its ordinal there, until it is over.
