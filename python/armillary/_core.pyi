@@ -1,8 +1,8 @@
 """The native half: reading, checking, simulating. Times are picoseconds, reports JSON text
 (`armillary.report/1`)."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Self, final
 
 from typing_extensions import disjoint_base
 
@@ -227,7 +227,10 @@ class Program:
     `ValueError`s.
     """
 
-    def __init__(self) -> None: ...
+    def __new__(cls, like: Program | None = None, peers: Mapping[int, int] = ...) -> Self:
+        """Nothing yet, or what `like` does with other peers: the one at an offset becomes the one
+        at `peers[offset]`. Neither grows any more then."""
+
     def compute(
         self,
         name: str,

@@ -7,7 +7,7 @@
 //! receive when the k-th receive of its channel has the k-th send; a channel is (source,
 //! destination, tag, bytes).
 
-use graph::{CollectiveKind, Node, Op, Problem, Program};
+use graph::{CollectiveKind, Node, Op, Peer, Problem, Program};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -70,8 +70,11 @@ impl Custom {
             if std::mem::replace(&mut reached[position], true) {
                 continue;
             }
-            open.extend(self.positions[position].nodes().iter().filter_map(|node| match node.op {
-                Op::Send { peer, .. } => Some(position.wrapping_add_signed(peer as isize)),
+            let program = &self.positions[position];
+            open.extend(program.nodes().iter().filter_map(|node| match node.op {
+                Op::Send { peer, .. } => {
+                    Some(position.wrapping_add_signed(program.offset(peer) as isize))
+                }
                 _ => None,
             }));
         }
@@ -94,11 +97,12 @@ impl Custom {
         let n = self.positions.len();
         let fault = |(position, node): (usize, &Node)| match node.op {
             Op::Send { peer, .. } | Op::Recv { peer, .. } => {
-                let other = position as i64 + i64::from(peer);
+                let offset = self.positions[position].offset(peer);
+                let other = position as i64 + i64::from(offset);
                 let message =
                     || format!("a message between position {position} and position {other}");
                 let help = || format!("another position from 0 to {}", n - 1);
-                (peer == 0 || !(0..n as i64).contains(&other))
+                (offset == 0 || !(0..n as i64).contains(&other))
                     .then(|| self.problem(position, node, message()).help(help()))
             }
             Op::Collective { kind, .. } => {
@@ -129,7 +133,7 @@ impl Custom {
     fn unmatched(&self) -> Vec<Problem> {
         let mut channels: BTreeMap<Channel, (Vec<&Node>, Vec<&Node>)> = BTreeMap::new();
         for (position, node) in self.nodes() {
-            if let Some((channel, sends)) = Channel::of(position, node) {
+            if let Some((channel, sends)) = self.channel(position, node) {
                 let entry = channels.entry(channel).or_default();
                 if sends { entry.0.push(node) } else { entry.1.push(node) }
             }
@@ -176,10 +180,11 @@ struct Channel {
     bytes: u64,
 }
 
-impl Channel {
+impl Custom {
     /// The channel of a send (true) or receive (false); peers are known to be inside.
-    fn of(position: usize, node: &Node) -> Option<(Channel, bool)> {
-        let other = |peer: i32| position.wrapping_add_signed(peer as isize);
+    fn channel(&self, position: usize, node: &Node) -> Option<(Channel, bool)> {
+        let program = &self.positions[position];
+        let other = |peer: Peer| position.wrapping_add_signed(program.offset(peer) as isize);
         match node.op {
             Op::Send { peer, bytes, tag } => {
                 Some((Channel { from: position, to: other(peer), tag, bytes: bytes.0 }, true))
@@ -235,7 +240,7 @@ impl<'a> Walk<'a> {
         let stuck = self.all(|waits| waits.is_some());
         let mut sends = BTreeMap::new();
         for &at in &stuck {
-            if let Some((channel, true)) = Channel::of(at.0, self.node(at)) {
+            if let Some((channel, true)) = self.custom.channel(at.0, self.node(at)) {
                 sends.entry(channel).or_insert(at);
             }
         }
@@ -244,7 +249,9 @@ impl<'a> Walk<'a> {
     }
 
     fn issue(&mut self, at: At) {
-        let Some((channel, sends)) = Channel::of(at.0, self.node(at)) else { return self.done(at) };
+        let Some((channel, sends)) = self.custom.channel(at.0, self.node(at)) else {
+            return self.done(at);
+        };
         let (sent, waiting) = self.pending.entry(channel).or_default();
         if sends {
             match waiting.pop_front() {
@@ -278,7 +285,9 @@ impl<'a> Walk<'a> {
         let open = |&&dep: &&u32| self.waits[at.0][dep as usize].is_some();
         let dep = self.custom.positions[at.0].deps(at.1).iter().find(open);
         let send = || {
-            Channel::of(at.0, self.node(at)).and_then(|(channel, _)| sends.get(&channel).copied())
+            self.custom
+                .channel(at.0, self.node(at))
+                .and_then(|(channel, _)| sends.get(&channel).copied())
         };
         dep.map(|&dep| (at.0, dep as usize)).or_else(send)
     }
@@ -324,11 +333,11 @@ mod tests {
     use units::{Bytes, Span};
 
     fn send(peer: i32, bytes: u64, tag: u32) -> Op {
-        Op::Send { peer, bytes: Bytes(bytes), tag }
+        Op::Send { peer: peer.into(), bytes: Bytes(bytes), tag }
     }
 
     fn recv(peer: i32, bytes: u64, tag: u32) -> Op {
-        Op::Recv { peer, bytes: Bytes(bytes), tag }
+        Op::Recv { peer: peer.into(), bytes: Bytes(bytes), tag }
     }
 
     /// Node i has id i and the dependencies given.

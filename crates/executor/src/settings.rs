@@ -2,7 +2,8 @@
 
 use device::memory::{Access, Pipeline, Sharing};
 use graph::{CollectiveKind, Node, Op, Workload};
-use lowering::{PhaseSpec, Request, compute, memory};
+use lowering::compute::{self, Spans};
+use lowering::{PhaseSpec, Request, memory};
 use network::Contention;
 use platform::{Dispatch, Exceeded, Launch, Platform, Policy, Queues};
 use units::{Bandwidth, Bytes, Span};
@@ -60,10 +61,10 @@ pub struct Settings {
     pub launch: Launch,
     /// Duration of every node that takes a set time (computations, accesses to memory, replays), by
     /// program and node.
-    pub durations: Vec<Vec<Span>>,
+    pub durations: Spans,
     /// The same for computations whose NPU communicates all the time. Empty if that changes
     /// nothing.
-    pub overlapped: Vec<Vec<Span>>,
+    pub overlapped: Spans,
 }
 
 impl Settings {

@@ -4,6 +4,7 @@ use super::{Classes, MOST, order};
 use crate::{CollectiveKind, Members, Op, Problem, Program, Workload};
 use rustc_hash::FxBuildHasher;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::rc::Rc;
 
 /// Properties that members must agree about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,7 +35,7 @@ struct Checker<'w> {
     workload: &'w Workload,
     classes: &'w Classes,
     /// For each program its slots.
-    sequences: Vec<Vec<Sequence>>,
+    sequences: Vec<Rc<[Sequence]>>,
     /// For each class the groups it uses.
     uses: Vec<Vec<Use>>,
 }
@@ -48,7 +49,7 @@ pub(super) fn check(
     cyclic: &[bool],
     problems: &mut Vec<Problem>,
 ) {
-    let sequences = workload.programs.iter().map(|program| sequences(program)).collect();
+    let sequences = workload.by_body(|program| sequences(program).into());
     let mut checker = Checker { workload, classes, sequences, uses: Vec::new() };
     checker.uses = (0..classes.all.len()).map(|class| checker.uses_of(class)).collect();
     checker.membership(sound, problems);

@@ -2,6 +2,7 @@
 
 use super::{Classes, MOST, more, order};
 use crate::{Problem, Program, Workload};
+use std::rc::Rc;
 
 /// Node ids of a cycle that are listed.
 const SHOWN: usize = 12;
@@ -18,13 +19,14 @@ pub(super) fn check(
         .all
         .iter()
         .for_each(|class| users[class.binding.program as usize] += u64::from(class.ranks));
+    let cycles: Vec<Option<Rc<[u32]>>> = workload.by_body(|program| find(program).map(Into::into));
     for (i, program) in workload.programs.iter().enumerate() {
-        let Some(cycle) = find(program) else { continue };
+        let Some(cycle) = &cycles[i] else { continue };
         cyclic[i] = true;
         if problems.len() < MOST {
             problems.push(explain(
                 program,
-                &cycle,
+                cycle,
                 classes.first_rank[i].unwrap_or(0),
                 users[i].saturating_sub(1),
             ));

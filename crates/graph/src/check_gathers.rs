@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Reports ranks that load or store shards of a group they are not in.
 pub(super) fn check(workload: &Workload, sound: &[bool], problems: &mut Vec<Problem>) {
-    let gathers: Vec<_> = workload.programs.iter().map(|program| slots(program)).collect();
+    let gathers: Vec<_> = workload.by_body(slots);
     if gathers.iter().all(BTreeMap::is_empty) {
         return;
     }

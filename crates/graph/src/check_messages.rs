@@ -84,11 +84,12 @@ fn report(findings: Vec<Finding>, problems: &mut Vec<Problem>) {
 fn peers(program: &Program) -> Vec<Peer> {
     let mut peers: BTreeMap<i32, Peer> = BTreeMap::new();
     for (node, found) in (0u32..).zip(program.nodes()) {
-        let (offset, message, send) = match found.op {
+        let (peer, message, send) = match found.op {
             Op::Send { peer, bytes, tag } => (peer, Message { tag, bytes: bytes.0, node }, true),
             Op::Recv { peer, bytes, tag } => (peer, Message { tag, bytes: bytes.0, node }, false),
             _ => continue,
         };
+        let offset = program.offset(peer);
         let peer = peers.entry(offset).or_insert_with(|| Peer { offset, ..Peer::default() });
         if send { peer.sends.push(message) } else { peer.recvs.push(message) }
     }

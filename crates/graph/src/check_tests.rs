@@ -17,11 +17,11 @@ fn all_gather(bytes: u64) -> Op {
 }
 
 fn send(peer: i32, bytes: u64) -> Op {
-    Op::Send { peer, bytes: Bytes(bytes), tag: 7 }
+    Op::Send { peer: peer.into(), bytes: Bytes(bytes), tag: 7 }
 }
 
 fn recv(peer: i32, bytes: u64) -> Op {
-    Op::Recv { peer, bytes: Bytes(bytes), tag: 7 }
+    Op::Recv { peer: peer.into(), bytes: Bytes(bytes), tag: 7 }
 }
 
 fn program(nodes: &[(u64, Op, &[u64])]) -> Program {
@@ -196,12 +196,12 @@ fn op() -> impl Strategy<Value = Op> {
         Just(Op::Metadata),
         Just(Op::Compute { operations: None, bytes: None, cpu: true, kernel: Kernel::Other }),
         (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Send {
-            peer,
+            peer: peer.into(),
             bytes: Bytes(b),
             tag
         }),
         (-3i32..4, 0u64..3, 0u32..2).prop_map(|(peer, b, tag)| Op::Recv {
-            peer,
+            peer: peer.into(),
             bytes: Bytes(b),
             tag
         }),
@@ -213,10 +213,12 @@ fn op() -> impl Strategy<Value = Op> {
 fn balanced(workload: &Workload) -> bool {
     let mut open = std::collections::BTreeMap::new();
     for rank in 0..workload.ranks.len() as i64 {
-        for node in workload.program(rank as u32).nodes() {
+        let program = workload.program(rank as u32);
+        for node in program.nodes() {
+            let other = |peer| rank + i64::from(program.offset(peer));
             let (key, change) = match node.op {
-                Op::Send { peer, bytes, tag } => ((rank, rank + i64::from(peer), tag, bytes), 1),
-                Op::Recv { peer, bytes, tag } => ((rank + i64::from(peer), rank, tag, bytes), -1),
+                Op::Send { peer, bytes, tag } => ((rank, other(peer), tag, bytes), 1),
+                Op::Recv { peer, bytes, tag } => ((other(peer), rank, tag, bytes), -1),
                 _ => continue,
             };
             if key.0 == key.1

@@ -134,6 +134,34 @@ impl Kernel {
     }
 }
 
+/// The rank at the other end of a message.
+///
+/// For [`ProgramBuilder`](crate::ProgramBuilder) it is an offset, its number minus that of the own
+/// rank. In a finished program it is a *port*, an index into [`Program::peers`](crate::Program::peers):
+/// programs that do the same with other ranks then have the same nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer(pub(crate) i32);
+
+impl From<i32> for Peer {
+    /// The rank at an offset, for a builder.
+    fn from(offset: i32) -> Peer {
+        Peer(offset)
+    }
+}
+
+impl Peer {
+    /// The offset, while no program has the operation.
+    pub fn unnumbered(self) -> i32 {
+        self.0
+    }
+
+    /// The port, in a finished program.
+    #[inline]
+    pub fn port(self) -> u32 {
+        self.0 as u32
+    }
+}
+
 /// How far an access to memory goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reach {
@@ -264,19 +292,19 @@ pub enum Op {
         /// In-switch the slot of the group whose shards are gathered; none for all NPUs.
         slot: Option<u32>,
     },
-    /// Point-to-point send to `rank + peer`.
+    /// Point-to-point send.
     Send {
-        /// Destination minus own rank.
-        peer: i32,
+        /// Destination.
+        peer: Peer,
         /// Message size.
         bytes: Bytes,
         /// Matching tag.
         tag: u32,
     },
-    /// Point-to-point receive from `rank + peer`.
+    /// Point-to-point receive.
     Recv {
-        /// Source minus own rank.
-        peer: i32,
+        /// Source.
+        peer: Peer,
         /// Message size.
         bytes: Bytes,
         /// Matching tag.

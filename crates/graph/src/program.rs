@@ -1,19 +1,30 @@
 //! One program: nodes in ascending id with their dependencies.
 //!
 //! Here: what a program holds and how it is asked. One file each for what a node does (`op.rs`), for
-//! making a program (`program/builder.rs`) and for comparing two (`program/peers.rs`).
+//! making a program (`program/builder.rs`) and for what shares a body (`program/peers.rs`).
 
 mod builder;
 mod peers;
 
 pub use builder::{ProgramBuilder, ProgramError};
+pub(crate) use peers::{bodies, by_body};
 
 use crate::Node;
+use std::sync::Arc;
 use units::Bytes;
 
-/// An operation graph: nodes ascending by id, dependencies as indices.
+/// An operation graph: a body, and the ranks that its sends and receives name. Programs that do the
+/// same with other ranks share a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Program {
+    body: Arc<Body>,
+    /// Offset of the peer at each port.
+    peers: Arc<[i32]>,
+}
+
+/// Nodes ascending by id, dependencies as indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Body {
     nodes: Vec<Node>,
     dep_start: Vec<u32>,
     deps: Vec<u32>,
@@ -48,22 +59,23 @@ const UNLABELLED: u32 = u32::MAX;
 impl Program {
     /// The nodes, ascending by id. An index into this slice is how everything else names a node.
     pub fn nodes(&self) -> &[Node] {
-        &self.nodes
+        &self.body.nodes
     }
 
     /// Indices of the nodes that must finish before node `i` may start.
     pub fn deps(&self, i: usize) -> &[u32] {
-        &self.deps[self.dep_start[i] as usize..self.dep_start[i + 1] as usize]
+        &self.body.deps[self.body.dep_start[i] as usize..self.body.dep_start[i + 1] as usize]
     }
 
     /// Indices of the nodes that wait for node `i`.
     pub fn children(&self, i: usize) -> &[u32] {
-        &self.children[self.child_start[i] as usize..self.child_start[i + 1] as usize]
+        &self.body.children
+            [self.body.child_start[i] as usize..self.body.child_start[i + 1] as usize]
     }
 
     /// The name of node `i` as the trace gives it, possibly empty.
     pub fn name(&self, i: usize) -> &str {
-        &self.names[self.name_start[i] as usize..self.name_start[i + 1] as usize]
+        &self.body.names[self.body.name_start[i] as usize..self.body.name_start[i + 1] as usize]
     }
 
     /// The layer of the model that node `i` belongs to: what it was labelled with, else what its
@@ -74,30 +86,31 @@ impl Program {
 
     /// The label of node `i`, where it has one that its name doesn't say.
     pub fn label(&self, i: usize) -> Option<&str> {
-        self.layer_names.get(*self.layers.get(i)? as usize).map(String::as_str)
+        self.body.layer_names.get(*self.body.layers.get(i)? as usize).map(String::as_str)
     }
 
     /// Bytes that node `i` allocates and frees in the memory of its NPU, where it does.
     #[inline]
     pub fn held(&self, i: usize) -> Option<MemoryChange> {
-        let word = self.holds.get(i / 64)?;
+        let word = self.body.holds.get(i / 64)?;
         if word >> (i % 64) & 1 == 0 {
             return None;
         }
-        self.held
+        self.body
+            .held
             .binary_search_by_key(&(i as u32), |&(node, _)| node)
             .ok()
-            .map(|at| self.held[at].1)
+            .map(|at| self.body.held[at].1)
     }
 
     /// Whether nodes say what they change in the memory of their NPU.
     pub fn tracks_memory(&self) -> bool {
-        !self.held.is_empty()
+        !self.body.held.is_empty()
     }
 
     /// How many group slots the program's collectives and gathers use.
     pub fn slots(&self) -> u32 {
-        self.slots
+        self.body.slots
     }
 }
 

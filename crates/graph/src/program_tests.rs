@@ -1,5 +1,6 @@
-use crate::{Node, Op, Program, ProgramBuilder};
-use units::Span;
+use crate::{Node, Op, Program, ProgramBuilder, Workload};
+use std::sync::Arc;
+use units::{Bytes, Span};
 
 /// Nodes of (id, name, layer, what they wait for).
 fn program(nodes: &[(u64, &str, &str, &[u64])]) -> Program {
@@ -73,4 +74,61 @@ fn labels_stay_when_dependencies_go() {
 #[test]
 fn programs_that_differ_in_a_label_differ() {
     assert_ne!(program(&[(0, "a", "x", &[])]), program(&[(0, "a", "y", &[])]));
+}
+
+/// Sends to the ranks at `offsets`, built in the order of `ids`.
+fn sends(offsets: &[i32], ids: &[u64]) -> Program {
+    let mut builder = ProgramBuilder::default();
+    for (&offset, &id) in offsets.iter().zip(ids) {
+        let op = Op::Send { peer: offset.into(), bytes: Bytes(8), tag: 0 };
+        builder.push(Node { id, duration: Span::ZERO, op }, "", []);
+    }
+    builder.build().unwrap()
+}
+
+fn offsets(program: &Program) -> Vec<i32> {
+    let offset = |node: &Node| match node.op {
+        Op::Send { peer, .. } => program.offset(peer),
+        _ => 0,
+    };
+    program.nodes().iter().map(offset).collect()
+}
+
+#[test]
+fn ports_are_in_the_order_of_first_use() {
+    let program = sends(&[3, -2, 3, 5], &[0, 1, 2, 3]);
+    assert_eq!(program.peers(), [3, -2, 5]);
+    assert_eq!(offsets(&program), [3, -2, 3, 5]);
+    let backwards = sends(&[5, 3, -2, 3], &[3, 2, 1, 0]);
+    assert_eq!(backwards, program, "ids give the order of nodes");
+    let again = program.nodes().iter().map(|&node| program.by_offset(node).op);
+    let given =
+        [3, -2, 3, 5].map(|offset: i32| Op::Send { peer: offset.into(), bytes: Bytes(8), tag: 0 });
+    assert!(again.eq(given));
+}
+
+#[test]
+fn a_program_with_other_peers_is_the_one_built_with_them() {
+    let program = sends(&[3, -2, 3], &[0, 1, 2]);
+    let other = program.with_peers(vec![7, 3]).unwrap();
+    assert_eq!(other, sends(&[7, 3, 7], &[0, 1, 2]));
+    assert_ne!(other, program);
+    assert!(other.equals_but_for_peers(&program));
+    assert_eq!(program.with_peers(vec![7, 7]), None, "two ranks may not become one");
+    assert_eq!(program.with_peers(vec![7]), None);
+}
+
+#[test]
+fn a_result_of_a_body_is_made_once() {
+    let one = sends(&[3, -2], &[0, 1]);
+    let programs = [one.clone(), one.with_peers(vec![1, 2]).unwrap(), sends(&[3, -2], &[0, 1])];
+    let programs = programs.into_iter().map(Arc::new).collect();
+    let workload = Workload { programs, ..Workload::default() };
+    assert_eq!(workload.bodies().count(), 2);
+    let mut made = 0;
+    let numbers = workload.by_body(|_| {
+        made += 1;
+        made
+    });
+    assert_eq!(numbers, [1, 1, 2]);
 }

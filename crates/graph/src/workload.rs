@@ -1,5 +1,6 @@
 //! Programs, the rank map and the communicator groups: one workload.
 
+use crate::program::{bodies, by_body};
 use crate::{Mesh, Program};
 use std::sync::Arc;
 use units::Bytes;
@@ -197,6 +198,17 @@ impl Workload {
     /// The program of `rank`.
     pub fn program(&self, rank: u32) -> &Program {
         &self.programs[self.ranks[rank as usize].program as usize]
+    }
+
+    /// One program of each body, in order: what the operations of the programs are, whichever ranks
+    /// they name.
+    pub fn bodies(&self) -> impl Iterator<Item = &Program> {
+        bodies(&self.programs)
+    }
+
+    /// A result for each program that does not depend on its peers; programs of one body share it.
+    pub fn by_body<T: Clone>(&self, make: impl FnMut(&Program) -> T) -> Vec<T> {
+        by_body(&self.programs, make)
     }
 
     /// The group index behind `slot` of `rank`.

@@ -15,30 +15,39 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use units::{Ratio, Span};
 
-/// Durations by program and node.
-pub fn durations(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+/// Durations by program and node; programs of one body share them.
+pub type Spans = Vec<Arc<[Span]>>;
+
+/// Durations of all nodes.
+pub fn durations(workload: &Workload, platform: &Platform) -> Spans {
     of_programs(workload, Clock::new(platform))
 }
 
 /// The same if no rank delayed the accesses of another: at least what a run takes.
-pub fn least(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+pub fn least(workload: &Workload, platform: &Platform) -> Spans {
     of_programs(workload, Clock { memory: Accesses::alone(platform), ..Clock::new(platform) })
 }
 
-fn of_programs(workload: &Workload, mut clock: Clock) -> Vec<Vec<Span>> {
+fn of_programs(workload: &Workload, mut clock: Clock) -> Spans {
     let groups = smallest_groups(workload);
-    let mut of = |(at, program): (usize, &Arc<Program>)| {
-        clock.groups = groups.get(at).cloned().unwrap_or_default();
-        program.nodes().iter().map(|node| clock.duration(node)).collect()
-    };
-    workload.programs.iter().enumerate().map(&mut of).collect()
+    let of = |program: &Program| program.nodes().iter().map(|n| clock.duration(n)).collect();
+    if groups.is_empty() {
+        return workload.by_body(of);
+    }
+    // Programs of one body may gather in groups of different sizes.
+    let mut found = Vec::with_capacity(groups.len());
+    for (program, groups) in workload.programs.iter().zip(groups) {
+        clock.groups = groups;
+        found.push(program.nodes().iter().map(|n| clock.duration(n)).collect());
+    }
+    found
 }
 
 /// By program and slot, the members of the smallest group; nothing where no shards of groups are
 /// gathered.
 fn smallest_groups(workload: &Workload) -> Vec<Vec<u32>> {
     let gathers = |node: &Node| matches!(node.op, Op::Memory { slot: Some(_), .. });
-    if !workload.programs.iter().any(|program| program.nodes().iter().any(gathers)) {
+    if !workload.bodies().any(|program| program.nodes().iter().any(gathers)) {
         return Vec::new();
     }
     let world = workload.ranks.len() as u32;
@@ -55,7 +64,7 @@ fn smallest_groups(workload: &Workload) -> Vec<Vec<u32>> {
 
 /// Durations of computations whose NPU communicates all the time; empty if that makes no
 /// difference. In a replay it makes none: what communication cost is in the recorded durations.
-pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
+pub fn overlapped(workload: &Workload, platform: &Platform) -> Spans {
     let left = memory::left_for_kernels(platform).filter(|_| platform.npu.memory_contention);
     let kept = Ratio(Ratio::ONE.0 - platform.npu.comm_overlap_slowdown.0);
     let same = left.is_none() && kept == Ratio::ONE || platform.scheduler.replay_only;
@@ -68,7 +77,7 @@ pub fn overlapped(workload: &Workload, platform: &Platform) -> Vec<Vec<Span>> {
     }
     let mut clock = Clock::new(&shared);
     let mut slower = |node: &Node| clock.duration(node).over(kept);
-    workload.programs.iter().map(|p| p.nodes().iter().map(&mut slower).collect()).collect()
+    workload.by_body(|program| program.nodes().iter().map(&mut slower).collect())
 }
 
 /// Time of the computations of each program at the peak rates of their number formats; no program
@@ -81,7 +90,7 @@ pub fn at_peak(workload: &Workload, platform: &Platform) -> Option<Vec<Span>> {
     }
     let least = |node: &Node| compute.at_peak(&Work::of(&node.op)?);
     let total = |nodes: &[Node]| nodes.iter().filter_map(least).map(|span| span.over(scale)).sum();
-    Some(workload.programs.iter().map(|program| total(program.nodes())).collect())
+    Some(workload.by_body(|program| total(program.nodes())))
 }
 
 /// The time of a computation on the NPU if the platform's factor on compute were 1, as a recorded
@@ -111,15 +120,24 @@ pub fn warnings(workload: &Workload, platform: &Platform) -> Vec<String> {
         return Vec::new();
     }
     let mut clock = Clock::new(platform);
-    let mut found: [Option<(u64, String)>; DOUBTS.len()] = Default::default();
-    for program in &workload.programs {
+    let doubts = workload.by_body(|program| {
+        let mut found: [Option<(u64, usize)>; DOUBTS.len()] = Default::default();
         for (i, node) in program.nodes().iter().enumerate() {
             if let Some(doubt) = clock.doubt(node) {
-                let (count, _) = found[doubt as usize].get_or_insert_with(|| {
-                    (0, format!("first: \"{}\", node {}", program.name(i), node.id))
-                });
-                *count += 1;
+                found[doubt as usize].get_or_insert((0, i)).0 += 1;
             }
+        }
+        found
+    });
+    let mut found: [Option<(u64, String)>; DOUBTS.len()] = Default::default();
+    for (program, doubts) in workload.programs.iter().zip(doubts) {
+        for (found, doubt) in found.iter_mut().zip(doubts) {
+            let Some((more, first)) = doubt else { continue };
+            let (count, _) = found.get_or_insert_with(|| {
+                let (name, id) = (program.name(first), program.nodes()[first].id);
+                (0, format!("first: \"{name}\", node {id}"))
+            });
+            *count += more;
         }
     }
     let text = |(doubt, found): (&Doubt, Option<(u64, String)>)| {

@@ -14,7 +14,7 @@ use trace::msccl::{Algorithm, Proof};
 pub fn load(platform: &Platform, workload: &Workload) -> (Platform, Vec<Problem>) {
     let mut loaded = platform.clone();
     let mut found = Findings::default();
-    let nodes = || workload.programs.iter().flat_map(|p| p.nodes());
+    let nodes = || workload.bodies().flat_map(|p| p.nodes());
     for (kind, path) in CollectiveKind::ALL.into_iter().zip(&platform.custom_paths.kinds) {
         let Some(path) = path else { continue };
         if nodes().any(|n| matches!(n.op, Op::Collective { kind: k, .. } if k == kind)) {

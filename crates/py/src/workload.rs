@@ -220,10 +220,13 @@ type Exchanged = (Result<u32, u32>, &'static str);
 fn tally(workload: &graph::Workload, rank: u32) -> BTreeMap<(Vec<u32>, &'static str), Tally> {
     let world = workload.ranks.len() as u32;
     let mut by_slot: BTreeMap<Exchanged, (u64, u128)> = BTreeMap::new();
-    for node in workload.program(rank).nodes() {
+    let program = workload.program(rank);
+    for node in program.nodes() {
         let (target, kind, bytes) = match node.op {
             Op::Collective { kind, bytes, slot, .. } => (Ok(slot), kind.name(), bytes),
-            Op::Send { peer, bytes, .. } => (Err(rank.wrapping_add_signed(peer)), "send", bytes),
+            Op::Send { peer, bytes, .. } => {
+                (Err(rank.wrapping_add_signed(program.offset(peer))), "send", bytes)
+            }
             _ => continue,
         };
         let entry = by_slot.entry((target, kind)).or_default();

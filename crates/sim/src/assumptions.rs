@@ -46,7 +46,7 @@ pub(crate) fn before_run(workload: &Workload, platform: &Platform) -> Vec<String
 
 /// Priorities order nothing, where all are the same.
 fn idle_policy(workload: &Workload, platform: &Platform) -> Option<String> {
-    let nodes = || workload.programs.iter().flat_map(|program| program.nodes());
+    let nodes = || workload.bodies().flat_map(|program| program.nodes());
     let mut priorities = nodes().filter_map(|node| match node.op {
         Op::Collective { priority, .. } => Some(priority),
         _ => None,
@@ -131,7 +131,7 @@ fn idle_links(parts: &Parts) -> Vec<String> {
 /// Collectives of this preset were never compared with measured ones.
 fn unmeasured(workload: &Workload, platform: &Platform) -> Option<String> {
     let communicates = || {
-        let nodes = || workload.programs.iter().flat_map(|program| program.nodes());
+        let nodes = || workload.bodies().flat_map(|program| program.nodes());
         nodes().any(|node| matches!(node.op, Op::Collective { .. }))
     };
     (platform.measured == Measured::Nothing && communicates())
@@ -152,10 +152,7 @@ pub(crate) fn fitted_elsewhere(workload: &Workload, platform: &Platform) -> Opti
 
 /// Whether anything computes for as long as the platform's model says.
 fn computes(workload: &Workload) -> bool {
-    workload
-        .programs
-        .iter()
-        .any(|program| program.nodes().iter().any(|node| node.op.work().is_some()))
+    workload.bodies().any(|program| program.nodes().iter().any(|node| node.op.work().is_some()))
 }
 
 /// Kernels reach the peak of a roofline without efficiencies.

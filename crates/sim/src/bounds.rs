@@ -28,8 +28,8 @@ pub(crate) fn usable(parts: &Parts, lowered: &[Arc<Lowered>], all: &[f64]) -> Ve
         let Some((dim, rates)) = rates(dims, phase) else { return all.to_vec() };
         rates.into_iter().for_each(|rate| used[dim].add(rate, phase.lane, queues(phase)));
     }
-    let sends = |p: &Arc<graph::Program>| p.nodes().iter().any(|n| matches!(n.op, Op::Send { .. }));
-    let messages = parts.settings.rendezvous || parts.workload.programs.iter().any(sends);
+    let sends = |p: &graph::Program| p.nodes().iter().any(|n| matches!(n.op, Op::Send { .. }));
+    let messages = parts.settings.rendezvous || parts.workload.bodies().any(sends);
     let limit = |(used, &all): (&Used, &f64)| if messages { all } else { used.limit(all) };
     used.iter().zip(all).map(limit).collect()
 }

@@ -5,7 +5,7 @@
 //! here: the chain that is the longest if a byte of each collective took some given time. Messages
 //! count as nothing. Not here: what a byte takes at least on some network (the asker's).
 
-use graph::{Op, Program, Workload};
+use graph::{Node, Op, Program, Workload};
 use lowering::compute;
 use platform::Platform;
 use rustc_hash::FxHashMap;
@@ -87,14 +87,14 @@ impl<'a> Joined<'a> {
         let mut sends: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for (i, node) in self.programs[other].nodes().iter().enumerate().rev() {
             if let Op::Send { peer, tag, .. } = node.op
-                && peer == -distance
+                && self.programs[other].offset(peer) == -distance
             {
                 sends.entry(tag).or_default().push(self.first[other] + i);
             }
         }
         for (i, node) in self.programs[program].nodes().iter().enumerate() {
             if let Op::Recv { peer, tag, .. } = node.op
-                && peer == distance
+                && self.programs[program].offset(peer) == distance
                 && let Some(send) = sends.get_mut(&tag).and_then(Vec::pop)
             {
                 self.send.insert(self.first[program] + i, send);
@@ -154,11 +154,12 @@ fn partners(workload: &Workload) -> Vec<(usize, (i32, usize))> {
     }
     let mut found = Vec::new();
     for (program, ranks) in ranks.iter().enumerate() {
-        let mut peers: Vec<i32> = workload.programs[program]
-            .nodes()
-            .iter()
-            .filter_map(|node| if let Op::Recv { peer, .. } = node.op { Some(peer) } else { None })
-            .collect();
+        let program_of = &workload.programs[program];
+        let source = |node: &Node| match node.op {
+            Op::Recv { peer, .. } => Some(program_of.offset(peer)),
+            _ => None,
+        };
+        let mut peers: Vec<i32> = program_of.nodes().iter().filter_map(source).collect();
         peers.sort_unstable();
         peers.dedup();
         for peer in peers {

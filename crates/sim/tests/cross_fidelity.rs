@@ -67,7 +67,11 @@ const IDLE: Op = Op::Compute { operations: None, bytes: None, cpu: false, kernel
 fn message(npus: u32, src: u32, dst: u32, bytes: u64) -> Workload {
     let bytes = Bytes(bytes);
     let peer = dst as i32 - src as i32;
-    let ops = [IDLE, Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer: -peer, bytes, tag: 0 }];
+    let ops = [
+        IDLE,
+        Op::Send { peer: peer.into(), bytes, tag: 0 },
+        Op::Recv { peer: (-peer).into(), bytes, tag: 0 },
+    ];
     let binding = |rank| RankBinding {
         program: if rank == src {
             1

@@ -69,8 +69,11 @@ fn collective(kind: CollectiveKind, bytes: u64) -> impl Fn(u32) -> Workload {
 /// Rank r sends to rank r + n/2, modulo n.
 fn half_shift(npus: u32) -> Workload {
     let (half, bytes) = (npus as i32 / 2, Bytes(1_000_000));
-    let exchange = |peer| {
-        let ops = [Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer, bytes, tag: 0 }];
+    let exchange = |peer: i32| {
+        let ops = [
+            Op::Send { peer: peer.into(), bytes, tag: 0 },
+            Op::Recv { peer: peer.into(), bytes, tag: 0 },
+        ];
         Arc::new(program(&ops))
     };
     let binding = |rank| RankBinding { program: u32::from(rank >= npus / 2), slots: 0 };
@@ -123,8 +126,13 @@ fn opposite_npus_of_a_ring_use_both_ways_when_sprayed() {
     let two = |npus: u32| {
         let mut workload = half_shift(npus);
         let (half, bytes) = (npus as i32 / 2, Bytes(1_000_000));
-        let exchange = |peer| {
-            let op = |tag| [Op::Send { peer, bytes, tag }, Op::Recv { peer, bytes, tag }];
+        let exchange = |peer: i32| {
+            let op = |tag| {
+                [
+                    Op::Send { peer: peer.into(), bytes, tag },
+                    Op::Recv { peer: peer.into(), bytes, tag },
+                ]
+            };
             Arc::new(program(&[op(0), op(1)].concat()))
         };
         workload.programs = vec![exchange(half), exchange(-half)];
@@ -293,8 +301,8 @@ fn the_picture_has_the_load_of_the_links() {
 #[test]
 fn dimensions_that_share_a_card_share_its_bandwidth() {
     let both = |npus: u32| {
-        let send = |peer| Op::Send { peer, bytes: Bytes(50_000_000), tag: 0 };
-        let receive = |peer| Op::Recv { peer, bytes: Bytes(50_000_000), tag: 0 };
+        let send = |peer: i32| Op::Send { peer: peer.into(), bytes: Bytes(50_000_000), tag: 0 };
+        let receive = |peer: i32| Op::Recv { peer: peer.into(), bytes: Bytes(50_000_000), tag: 0 };
         let idle = Op::Compute { operations: None, bytes: None, cpu: false, kernel: Kernel::Other };
         let of = |rank| match rank {
             0 => program(&[send(1), send(4)]),

@@ -143,8 +143,11 @@ fn messages_take_what_the_library_takes() {
             let platform =
                 preset(name, &[&[("npus", if npus == 8 { "8" } else { "16" })], set].concat());
             let bytes = Bytes(bytes);
-            let programs =
-                [IDLE, Op::Send { peer, bytes, tag: 0 }, Op::Recv { peer: -peer, bytes, tag: 0 }];
+            let programs = [
+                IDLE,
+                Op::Send { peer: peer.into(), bytes, tag: 0 },
+                Op::Recv { peer: (-peer).into(), bytes, tag: 0 },
+            ];
             let program = |op: Op| {
                 let mut builder = ProgramBuilder::default();
                 builder.push(Node { id: 0, duration: Span::from_ns(1), op }, "", []);

@@ -89,9 +89,10 @@ impl Built<'_> {
     fn message(&mut self, from: u32, to: u32, bytes: u64, after: &[u64]) -> u64 {
         let (peer, tag) = (to as i32 - from as i32, self.tag);
         let after = after.iter().copied().chain(self.last.get(&(from, to)).copied()).collect();
-        let send = self.add(from, Op::Send { peer, bytes: Bytes(bytes), tag }, after);
+        let send = self.add(from, Op::Send { peer: peer.into(), bytes: Bytes(bytes), tag }, after);
         self.last.insert((from, to), send);
-        let recv = self.add(to, Op::Recv { peer: -peer, bytes: Bytes(bytes), tag }, vec![]);
+        let recv =
+            self.add(to, Op::Recv { peer: (-peer).into(), bytes: Bytes(bytes), tag }, vec![]);
         self.tag += 1;
         recv
     }

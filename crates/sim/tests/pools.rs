@@ -120,8 +120,16 @@ fn messages(shape: &Shape, plan: &Plan) -> Workload {
             let first = nodes.len() as u64;
             for peer in peers {
                 let tag = tag(rank);
-                nodes.push((Op::Send { peer, bytes: Bytes(there), tag }, 0, vec![last + 1]));
-                nodes.push((Op::Recv { peer, bytes: Bytes(back), tag }, 0, vec![last + 1]));
+                nodes.push((
+                    Op::Send { peer: peer.into(), bytes: Bytes(there), tag },
+                    0,
+                    vec![last + 1],
+                ));
+                nodes.push((
+                    Op::Recv { peer: peer.into(), bytes: Bytes(back), tag },
+                    0,
+                    vec![last + 1],
+                ));
             }
             let all = (first..nodes.len() as u64).collect();
             nodes.push((WORK, 0, all));
@@ -137,8 +145,8 @@ fn messages(shape: &Shape, plan: &Plan) -> Workload {
                 let part = piece.bytes / u64::from(groups);
                 let (there, back) = if piece.store { (part, 1) } else { (1, part) };
                 let at = nodes.len() as u64;
-                nodes.push((Op::Recv { peer, bytes: Bytes(there), tag }, 0, before));
-                nodes.push((Op::Send { peer, bytes: Bytes(back), tag }, 0, vec![at]));
+                nodes.push((Op::Recv { peer: peer.into(), bytes: Bytes(there), tag }, 0, before));
+                nodes.push((Op::Send { peer: peer.into(), bytes: Bytes(back), tag }, 0, vec![at]));
                 before = vec![at + 1];
             }
         }

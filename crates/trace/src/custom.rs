@@ -90,13 +90,19 @@ mod tests {
         let ring = |rank: u32| {
             let (next, previous) = (if rank == 3 { -3 } else { 1 }, if rank == 0 { 3 } else { -1 });
             let bytes = Bytes(64);
-            vec![Op::Send { peer: next, bytes, tag: 0 }, Op::Recv { peer: previous, bytes, tag: 0 }]
+            vec![
+                Op::Send { peer: next.into(), bytes, tag: 0 },
+                Op::Recv { peer: previous.into(), bytes, tag: 0 },
+            ]
         };
         let directory = written("ring", 4, ring);
         let programs = read(&directory, Some(4), &ReadOptions::default()).unwrap();
         assert_eq!(programs.len(), 4);
         assert!(Arc::ptr_eq(&programs[1], &programs[2]));
-        assert_eq!(programs[3].nodes()[0].op, Op::Send { peer: -3, bytes: Bytes(64), tag: 0 });
+        assert_eq!(
+            programs[3].by_offset(programs[3].nodes()[0]).op,
+            Op::Send { peer: (-3).into(), bytes: Bytes(64), tag: 0 }
+        );
         std::fs::remove_dir_all(directory).unwrap();
     }
 

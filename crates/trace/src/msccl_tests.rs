@@ -84,9 +84,9 @@ fn waits_and_fused_steps_become_dependencies() {
     let algorithm = parse(xml.as_bytes(), "x.xml").unwrap();
     assert_eq!(algorithm.kind, None);
     let program = &algorithm.programs(Bytes(1001))[0];
-    let ops: Vec<Op> = program.nodes().iter().map(|node| node.op).collect();
+    let ops: Vec<Op> = program.nodes().iter().map(|&node| program.by_offset(node).op).collect();
     // 2 of 4 chunks of 1001 bytes are 500.5, and 1 is 250.25.
-    assert_eq!(ops[0], Op::Recv { peer: 1, bytes: Bytes(501), tag: 3 });
+    assert_eq!(ops[0], Op::Recv { peer: 1.into(), bytes: Bytes(501), tag: 3 });
     assert_eq!(
         ops[1],
         Op::Compute {
@@ -96,7 +96,7 @@ fn waits_and_fused_steps_become_dependencies() {
             kernel: Kernel::Other
         }
     );
-    assert_eq!(ops[2], Op::Send { peer: 1, bytes: Bytes(501), tag: 3 });
+    assert_eq!(ops[2], Op::Send { peer: 1.into(), bytes: Bytes(501), tag: 3 });
     assert_eq!(
         ops[3],
         Op::Compute {
@@ -158,8 +158,8 @@ fn the_published_ring_matches_its_conversion() {
     let theirs = crate::custom::read(&directory, Some(8), &Default::default()).unwrap();
     let traffic = |program: &Program| {
         let messages = program.nodes().iter().filter_map(|node| match node.op {
-            Op::Send { peer, bytes, .. } => Some((true, peer, bytes)),
-            Op::Recv { peer, bytes, .. } => Some((false, peer, bytes)),
+            Op::Send { peer, bytes, .. } => Some((true, program.offset(peer), bytes)),
+            Op::Recv { peer, bytes, .. } => Some((false, program.offset(peer), bytes)),
             _ => None,
         });
         let mut messages: Vec<_> = messages.collect();

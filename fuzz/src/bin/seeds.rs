@@ -150,11 +150,12 @@ const CLICKS: [[&str; 7]; 3] = [
 
 /// A send, a receive and a computation between two ranks.
 fn exchange() -> Workload {
-    let program = |peer| {
+    let program = |peer: i32| {
         let mut builder = ProgramBuilder::default();
         let message = |op| Node { id: 0, duration: Span::ZERO, op };
-        let send = message(Op::Send { peer, bytes: Bytes(100), tag: 1 });
-        let receive = Node { id: 1, ..message(Op::Recv { peer, bytes: Bytes(100), tag: 1 }) };
+        let send = message(Op::Send { peer: peer.into(), bytes: Bytes(100), tag: 1 });
+        let receive =
+            Node { id: 1, ..message(Op::Recv { peer: peer.into(), bytes: Bytes(100), tag: 1 }) };
         builder.push(send, "", []);
         builder.push(receive, "", [0]);
         Arc::new(builder.build().expect("ids are unique and dependencies exist"))
@@ -203,8 +204,8 @@ fn everything() -> Workload {
             slot: None,
         },
         Op::Memory { store: true, bytes: Bytes(1), reach: Reach::InSwitch, tensor: 7, slot: None },
-        Op::Send { peer: 1, bytes: Bytes(77), tag: 5 },
-        Op::Recv { peer: 2, bytes: Bytes(1 << 33), tag: 0 },
+        Op::Send { peer: 1.into(), bytes: Bytes(77), tag: 5 },
+        Op::Recv { peer: 2.into(), bytes: Bytes(1 << 33), tag: 0 },
     ];
     ops.extend(CollectiveKind::ALL.into_iter().zip(0..).map(|(kind, i)| Op::Collective {
         kind,

@@ -68,12 +68,24 @@ impl Gpt {
         let mut chain = Chain { builder: ProgramBuilder::default() };
         for batch in 0..self.batches {
             let (forward, backward) = (batch, self.batches + batch);
-            chain.message(!first, |bytes| Op::Recv { peer: -next, bytes, tag: forward }, self);
+            chain.message(
+                !first,
+                |bytes| Op::Recv { peer: (-next).into(), bytes, tag: forward },
+                self,
+            );
             (0..self.layers).for_each(|_| chain.layer("forward", 1, self));
-            chain.message(!last, |bytes| Op::Send { peer: next, bytes, tag: forward }, self);
-            chain.message(!last, |bytes| Op::Recv { peer: next, bytes, tag: backward }, self);
+            chain.message(!last, |bytes| Op::Send { peer: next.into(), bytes, tag: forward }, self);
+            chain.message(
+                !last,
+                |bytes| Op::Recv { peer: next.into(), bytes, tag: backward },
+                self,
+            );
             (0..self.layers).for_each(|_| chain.layer("backward", 2, self));
-            chain.message(!first, |bytes| Op::Send { peer: -next, bytes, tag: backward }, self);
+            chain.message(
+                !first,
+                |bytes| Op::Send { peer: (-next).into(), bytes, tag: backward },
+                self,
+            );
         }
         (0..self.layers).for_each(|_| chain.push("gradients", all_reduce(1, self.bytes[1])));
         chain.push("optimiser", compute(1 << 30, self.bytes[1]));

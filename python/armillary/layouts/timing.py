@@ -16,7 +16,7 @@ from ..workload.mesh import spread
 from ..workload.parallelism import Parallelism
 from ..workload.program import Program
 from ..workload.script import Gemm, KernelStep, KernelStream, Ring, Script
-from ..workload.stage import rings
+from ..workload.stage import around, rings
 
 Call = tuple[str, int, str]
 """Kind, bytes and group of a collective."""
@@ -32,28 +32,16 @@ class Clock:
     def scripts(self, par: Parallelism, wanted: Sequence[Script]) -> list[int]:
         """Time of each script on a rank that plays them in turn, its groups those of `par`. The
         stages of a pipeline are alike, so `par` has one. Each multiplication has its width."""
-        programs, marks = [], []
-        for ring in rings(par):
-            program = Program()
-            stream = KernelStream(program, 0, ring)
-            ends = []
-            for number, script in enumerate(wanted):
-                stream.play(f"{number}.", script)
-                ends.append(list(stream.after))
-            programs.append(program)
-            marks.append(ends)
-        around = [place * par.tp for place in range(len(programs))]
-        ends_of = self._ends(par, programs, around)
+        program = Program()
+        stream = KernelStream(program, 0, rings(par)[0])
+        marks = []
+        for number, script in enumerate(wanted):
+            stream.play(f"{number}.", script)
+            marks.append(list(stream.after))
+        programs = around(program, par)
+        ends_of = self._ends(par, programs, [place * par.tp for place in range(len(programs))])
         return _spans(
-            max(
-                (
-                    times[node]
-                    for times, ends in zip(ends_of, marks, strict=True)
-                    for node in ends[i]
-                ),
-                default=0,
-            )
-            for i in range(len(wanted))
+            max((times[node] for times in ends_of for node in nodes), default=0) for nodes in marks
         )
 
     def collectives(self, par: Parallelism, wanted: Sequence[Call]) -> list[int]:

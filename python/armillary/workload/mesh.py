@@ -93,18 +93,15 @@ def _axes(par: Parallelism) -> list[tuple[str, int]]:
 def stage_programs(plan: StagePlan) -> tuple[list[Program], list[Memory]]:
     """A program for each stage, or for each context-parallel rank of each stage where these send to
     each other, and a footprint for each stage; equal ones are shared."""
-    known: dict[tuple[object, ...], tuple[Program, Memory]] = {}
-    programs, memories = [], []
+    known: dict[tuple[object, ...], tuple[list[Program], Memory]] = {}
+    programs: list[Program] = []
+    memories = []
     for stage in plan.place.stages:
         passes = plan.order(stage)
         key = program_key(plan, stage, passes)
-        for ring in rings(plan.at.par):
-            if (key, ring) not in known:
-                known[key, ring] = (
-                    build_stage(plan, stage, passes, ring),
-                    plan.memory(stage, passes),
-                )
-            program, memory = known[key, ring]
-            programs.append(program)
+        if key not in known:
+            known[key] = build_stage(plan, stage, passes), plan.memory(stage, passes)
+        of_stage, memory = known[key]
+        programs += of_stage
         memories.append(memory)
     return programs, memories

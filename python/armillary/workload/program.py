@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from .. import _core
@@ -19,6 +20,12 @@ class Program(_core.Program):
     def volumes(self) -> tuple[Volume, ...]:
         """Bytes handed to collectives and sends so far, for each group and kind."""
         return tuple(Volume(*row) for row in self.tallied())
+
+    def with_peers(self, peers: Mapping[int, int]) -> Program:
+        """A program of the same operations whose messages have other ranks: `peers[offset]` in
+        place of each offset there. Both share their memory, and neither grows any more. Raises
+        `ValueError` where two ranks would become one."""
+        return Program(self, peers)
 
     def holding(self, *, allocates: int = 0, frees: int = 0) -> AbstractContextManager[None]:
         """The first node added within takes bytes of the NPU's memory, the last one gives bytes

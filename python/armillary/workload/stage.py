@@ -480,6 +480,19 @@ def rings(par: Parallelism) -> list[Ring]:
     return [Ring(*neighbours) for neighbours in zip(ahead, behind, strict=True)]
 
 
-def build_stage(plan: StagePlan, stage: int, passes: Sequence[Pass], ring: Ring) -> Program:
-    """The program of one rank of `stage`."""
-    return Builder(plan, stage, passes, ring).build()
+def around(program: Program, par: Parallelism) -> list[Program]:
+    """The programs of all context-parallel ranks, given that of the first.
+
+    They differ only in where the neighbours on the ring are. Messages between stages go past the
+    whole ring, so a rank on the ring is never one of another stage."""
+    every = rings(par)
+    found = {
+        ring: program.with_peers(dict(zip(every[0], ring, strict=True))) for ring in set(every)
+    }
+    return [found[ring] for ring in every]
+
+
+def build_stage(plan: StagePlan, stage: int, passes: Sequence[Pass]) -> list[Program]:
+    """The programs of the context-parallel ranks of `stage`."""
+    first = Builder(plan, stage, passes, rings(plan.at.par)[0]).build()
+    return around(first, plan.at.par)

@@ -6,12 +6,17 @@ from __future__ import annotations
 import contextlib
 import random
 import warnings
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from thorough import usually
 
 import armillary as arm
-from armillary.workload import Workload, build
+from armillary.workload import Program, Workload, build, mesh
+from armillary.workload.plan import StagePlan
+from armillary.workload.schedule import Pass
+from armillary.workload.stage import Builder, rings
 
 _PLATFORMS = ("dgx-h100-16n", "dgx-a100-16n", "a3high-16n")
 
@@ -53,6 +58,47 @@ def test_folded_steps_are_those_of_all_ranks(seed: int) -> None:
             for fold in (True, False)
         )
     assert one == other, (layout, platform.name, backend)
+
+
+def _apart(plan: StagePlan, stage: int, passes: Sequence[Pass]) -> list[Program]:
+    """The programs of the ranks of a stage, each built operation by operation."""
+    every = rings(plan.at.par)
+    built = {ring: Builder(plan, stage, passes, ring).build() for ring in every}
+    return [built[ring] for ring in every]
+
+
+@pytest.mark.parametrize("seed", range(usually(4, 100)))
+def test_programs_with_other_peers_are_those_built_apart(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of both workloads are equal, and so are their reports."""
+    shared, ranks, layout = _drawn(random.Random(seed))
+    monkeypatch.setattr(mesh, "build_stage", _apart)
+    apart, _, _ = _drawn(random.Random(seed))
+    found = []
+    for name, workload in (("shared", shared), ("apart", apart)):
+        workload.write(tmp_path / name)
+        files = {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()}
+        platform = arm.Platform.of("dgx-h100-16n", npus=ranks)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append((files, arm.simulate(workload, platform, detail=True).report))
+    assert found[0] == found[1], layout
+
+
+def test_two_peers_never_become_one() -> None:
+    """A finished program takes no operation, and no other program has one rank for two of its."""
+    program = Program()
+    program.send("to the next", [], 1, 8)
+    program.recv("from the one before", [], -1, 8)
+    other = program.with_peers({1: -7})
+    assert (len(other), other.volumes) == (2, program.volumes)
+    with pytest.raises(ValueError, match="become the same rank"):
+        program.with_peers({1: -1})
+    with pytest.raises(ValueError, match="without a program"):
+        Program(None, {1: 2})
+    with pytest.raises(ValueError, match="finished"):
+        other.metadata("more", [])
 
 
 def _classes(workload: Workload, ranks: int) -> int:

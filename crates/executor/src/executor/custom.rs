@@ -9,7 +9,7 @@ use crate::parts::agenda::Callback;
 use crate::parts::chunks::ChunkRun;
 use crate::parts::messages::Owner;
 use collective::custom::Custom;
-use graph::{Op, Program};
+use graph::{Op, Peer, Program};
 use network::Backend;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -90,9 +90,10 @@ impl<B: Backend> Executor<'_, B> {
         }
     }
 
-    /// The offset in ranks of an offset in positions.
-    fn rank_offset(&self, graph: u32, offset: i32) -> i32 {
+    /// The offset in ranks of a peer.
+    fn rank_offset(&self, graph: u32, peer: Peer) -> i32 {
         let graph = &self.graphs.graphs[graph as usize];
+        let offset = graph.program.offset(peer);
         let Some(ranks) = &graph.ranks else { return offset };
         let other = graph.position.wrapping_add_signed(offset);
         ranks[other as usize] as i32 - ranks[graph.position as usize] as i32

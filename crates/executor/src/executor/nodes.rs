@@ -135,10 +135,12 @@ impl<B: Backend> Executor<'_, B> {
                 self.access_memory(rank, index, wanted, reach)
             }
             Op::Send { peer, bytes, tag } => {
-                self.send(Owner::node(rank, index), peer, bytes.0, tag)
+                let offset = self.workload.programs[program].offset(peer);
+                self.send(Owner::node(rank, index), offset, bytes.0, tag)
             }
             Op::Recv { peer, bytes, tag } => {
-                self.receive(Owner::node(rank, index), peer, bytes.0, tag)
+                let offset = self.workload.programs[program].offset(peer);
+                self.receive(Owner::node(rank, index), offset, bytes.0, tag)
             }
             Op::Collective { kind, .. } if self.settings.replays(kind) => {
                 let span = self.settings.durations[program][index as usize];

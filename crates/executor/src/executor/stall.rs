@@ -98,7 +98,9 @@ impl<B: Backend> Executor<'_, B> {
         let program = self.workload.program(id);
         let op = program.nodes()[node as usize].op;
         let on = match op {
-            Op::Send { peer, .. } | Op::Recv { peer, .. } => vec![id.wrapping_add_signed(peer)],
+            Op::Send { peer, .. } | Op::Recv { peer, .. } => {
+                vec![id.wrapping_add_signed(program.offset(peer))]
+            }
             _ if self.ranks[rank].id != id => return None,
             Op::Collective { .. } => self.absent_members(rank, node),
             _ => Vec::new(),

@@ -86,10 +86,12 @@ impl<B: Backend> Executor<'_, B> {
         };
         let (id, first, workload) = (self.ranks[rank].id, self.ranks[rank].slots, self.workload);
         let mut asked: FxHashSet<(u32, Request)> = FxHashSet::default();
-        for node in workload.program(id).nodes() {
+        let program = workload.program(id);
+        for node in program.nodes() {
             match node.op {
                 Op::Send { peer, .. } => {
-                    self.links_to(id, id.wrapping_add_signed(peer), &mut used.others)?;
+                    let peer = id.wrapping_add_signed(program.offset(peer));
+                    self.links_to(id, peer, &mut used.others)?;
                 }
                 Op::Collective { slot, .. } => {
                     let shape = self.collectives.slot(first + slot).shape;

@@ -47,8 +47,8 @@ impl Ports {
 
     /// The peer at an offset, as a rank of a program names it.
     pub(crate) fn name(&mut self, number: usize, program: &Program, offset: i32) -> Named {
-        let known =
-            self.0[number].get_or_insert_with(|| program.peers().into_iter().zip(0..).collect());
+        let known = self.0[number]
+            .get_or_insert_with(|| program.peers().iter().copied().zip(0..).collect());
         known.get(&offset).map_or(Named::Offset(offset), |&port| Named::Port(port))
     }
 }

@@ -9,6 +9,7 @@ use graph::{OpKind, Program, Workload};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Index;
+use std::rc::Rc;
 use units::{Span, Time};
 
 const RESOURCES: usize = 5;
@@ -49,7 +50,7 @@ pub(crate) struct Ranks {
     limits: [u32; RESOURCES],
     memory_is_communication: bool,
     /// Kind of every node, by program.
-    kinds: Vec<Vec<OpKind>>,
+    kinds: Vec<Rc<[OpKind]>>,
     /// For every node the number of nodes that it waits for, or its state after that.
     waits: Vec<u32>,
     done: u64,
@@ -63,7 +64,7 @@ impl Ranks {
             ranks: Vec::new(),
             limits: [u32::MAX, 1, 1, streams, 1],
             memory_is_communication: settings.memory_is_communication,
-            kinds: workload.programs.iter().map(|p| kinds(p)).collect(),
+            kinds: workload.by_body(kinds),
             waits: Vec::new(),
             done: 0,
         }

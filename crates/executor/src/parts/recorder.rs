@@ -72,9 +72,9 @@ pub(crate) struct Recorder<'a> {
     replay_only: bool,
 }
 
-/// Totals by (program, node), folded into names at the end.
+/// Totals by (body, node), folded into names at the end.
 struct Operations {
-    /// Where each program's nodes start.
+    /// Where the nodes of each program's body start.
     first: Vec<usize>,
     /// In one row, because a large workload touches each node once.
     totals: Vec<NodeTotals>,
@@ -108,11 +108,11 @@ impl<'a> Recorder<'a> {
             program.push(workload.ranks[rank as usize].program);
             starts += workload.program(rank).nodes().len();
         }
-        let mut first = vec![0];
-        for p in &workload.programs {
-            first.push(first[first.len() - 1] + p.nodes().len());
-        }
-        let nodes = first[first.len() - 1];
+        let mut nodes = 0;
+        let first = workload.by_body(|program| {
+            nodes += program.nodes().len();
+            nodes - program.nodes().len()
+        });
         let operations = Operations { first, totals: vec![NodeTotals::default(); nodes], program };
         let multiplicity = folding.multiplicity.clone();
         let starts = vec![Time::MAX; starts];
@@ -366,9 +366,15 @@ impl Operations {
     fn by_name(&self, workload: &Workload) -> Vec<stats::Operation> {
         let mut named: IndexMap<Alike, (NodeTotals, Moved)> = IndexMap::new();
         let mut name = String::new();
-        for (p, program) in workload.programs.iter().enumerate() {
+        let mut end = 0;
+        for (program, &first) in workload.programs.iter().zip(&self.first) {
+            if first < end {
+                // An earlier program has the same body.
+                continue;
+            }
+            end = first + program.nodes().len();
             for (n, node) in program.nodes().iter().enumerate() {
-                let totals = &self.totals[self.first[p] + n];
+                let totals = &self.totals[first + n];
                 names::pattern_into(program.name(n), &mut name);
                 let key = (name.as_str(), node.op.kind_name());
                 let (sum, moved) = match named.get_mut(&key) {

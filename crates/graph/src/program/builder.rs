@@ -1,9 +1,11 @@
 //! Making a program from nodes in any order.
 
-use super::{MemoryChange, Program, UNLABELLED, named_layer};
-use crate::Node;
+use super::{Body, MemoryChange, Program, UNLABELLED, named_layer};
+use crate::{Node, Op, Peer};
 use indexmap::IndexSet;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Builds a [`Program`]: nodes in any order, dependencies by id.
 #[derive(Clone, Debug, Default)]
@@ -161,26 +163,27 @@ impl ProgramBuilder {
         let twice = self.nodes.windows(2).filter(|w| w[0].id == w[1].id).map(|w| w[0].id);
         let mut faults: Vec<ProgramError> =
             twice.take(MOST_FAULTS).map(ProgramError::DuplicateId).collect();
-        let mut program = Program::default();
+        let mut body = Body::default();
         if faults.is_empty() {
-            self.resolve(&mut program, &mut faults);
+            self.resolve(&mut body, &mut faults);
         }
         if !faults.is_empty() {
             return Err(faults);
         }
-        program.slots = slots(&self.nodes);
+        body.slots = slots(&self.nodes);
         if !self.layer_names.is_empty() {
             self.layers.resize(n, UNLABELLED);
         }
-        program.held = self.all_held();
-        program.holds = bits(&program.held, n);
-        program.layers = self.layers;
-        program.layer_names = self.layer_names.into_iter().collect();
-        program.nodes = self.nodes;
-        program.names = self.names;
-        program.name_start = starts(self.name_end);
-        program.invert();
-        Ok(program)
+        body.held = self.all_held();
+        body.holds = bits(&body.held, n);
+        body.layers = self.layers;
+        body.layer_names = self.layer_names.into_iter().collect();
+        let peers = number_peers(&mut self.nodes);
+        body.nodes = self.nodes;
+        body.names = self.names;
+        body.name_start = starts(self.name_end);
+        body.invert();
+        Ok(Program { body: Arc::new(body), peers: peers.into() })
     }
 
     /// The same nodes by ascending id.
@@ -207,21 +210,21 @@ impl ProgramBuilder {
 
     /// Turns ids into indices, each dependency of a node once. Nodes ascend by id and no id comes
     /// twice.
-    fn resolve(&self, program: &mut Program, faults: &mut Vec<ProgramError>) {
+    fn resolve(&self, body: &mut Body, faults: &mut Vec<ProgramError>) {
         let nodes = &self.nodes;
         let ids: Vec<u64> = nodes.iter().map(|node| node.id).collect();
         let find = finder(&ids);
         // For each node the last one that was seen to depend on it, so that repeats cost no search.
         let mut seen = vec![u32::MAX; nodes.len()];
-        program.deps.reserve_exact(self.deps.len());
-        program.dep_start.reserve_exact(nodes.len() + 1);
-        program.dep_start.push(0);
+        body.deps.reserve_exact(self.deps.len());
+        body.dep_start.reserve_exact(nodes.len() + 1);
+        body.dep_start.push(0);
         for (i, node) in nodes.iter().enumerate() {
             for &id in &self.deps[range(&self.dep_end, i)] {
                 match find(id) {
                     Some(dep) if seen[dep as usize] != i as u32 => {
                         seen[dep as usize] = i as u32;
-                        program.deps.push(dep);
+                        body.deps.push(dep);
                     }
                     Some(_) => {}
                     None if faults.len() < MOST_FAULTS => {
@@ -230,7 +233,7 @@ impl ProgramBuilder {
                     None => return,
                 }
             }
-            program.dep_start.push(program.deps.len() as u32);
+            body.dep_start.push(body.deps.len() as u32);
         }
     }
 }
@@ -238,7 +241,7 @@ impl ProgramBuilder {
 /// Faults looked for; a longer list is of no help.
 const MOST_FAULTS: usize = 100_000;
 
-impl Program {
+impl Body {
     /// Fills `children` from `deps`.
     fn invert(&mut self) {
         let n = self.nodes.len();
@@ -287,6 +290,22 @@ fn range(ends: &[u32], i: usize) -> Range<usize> {
 fn starts(mut ends: Vec<u32>) -> Vec<u32> {
     ends.insert(0, 0);
     ends
+}
+
+/// Gives every peer its port, in the order of first use; the offsets of the peers by port.
+fn number_peers(nodes: &mut [Node]) -> Vec<i32> {
+    let mut ports = FxHashMap::default();
+    let mut offsets = Vec::new();
+    for node in nodes {
+        if let Op::Send { peer: Peer(at), .. } | Op::Recv { peer: Peer(at), .. } = &mut node.op {
+            let port = *ports.entry(*at).or_insert(offsets.len() as i32);
+            if port as usize == offsets.len() {
+                offsets.push(*at);
+            }
+            *at = port;
+        }
+    }
+    offsets
 }
 
 fn slots(nodes: &[Node]) -> u32 {

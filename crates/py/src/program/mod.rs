@@ -4,7 +4,7 @@ mod script;
 
 pub use script::Script;
 
-use crate::kinds;
+use crate::{errors, kinds};
 use graph::{Gemm, Lookup, MemoryChange, NamedProgram, Node, Op, Problem, ProgramBuilder, Reach};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -38,7 +38,9 @@ impl Program {
         op: Op,
     ) -> PyResult<u64> {
         if self.built.is_some() {
-            return Err(PyValueError::new_err("the program already belongs to a workload"));
+            return Err(PyValueError::new_err(
+                "the program is finished: a workload or another program has it",
+            ));
         }
         let id = self.builder.len() as u64;
         if let Some(dep) = deps.iter().find(|&&dep| dep >= id) {
@@ -79,9 +81,34 @@ impl Program {
 
 #[pymethods]
 impl Program {
+    /// Nothing yet, or what `like` does with other peers: the one at an offset becomes the one at
+    /// `peers[offset]`. Neither grows any more then.
     #[new]
-    fn new() -> Program {
-        Program::default()
+    #[pyo3(signature = (like = None, peers = BTreeMap::new()))]
+    fn new(
+        py: Python<'_>,
+        like: Option<PyRefMut<'_, Program>>,
+        peers: BTreeMap<i32, i32>,
+    ) -> PyResult<Program> {
+        let Some(mut like) = like else {
+            return match peers.is_empty() {
+                true => Ok(Program::default()),
+                false => Err(PyValueError::new_err("peers without a program that has them")),
+            };
+        };
+        let (program, slots) = like.build().map_err(|problem| errors::input(py, &[problem]))?;
+        let moved = |offset: &i32| *peers.get(offset).unwrap_or(offset);
+        let moved: Vec<i32> = program.peers().iter().map(moved).collect();
+        let found = program.with_peers(moved).ok_or_else(|| {
+            PyValueError::new_err("two ranks that the program names would become the same rank")
+        })?;
+        Ok(Program {
+            slots,
+            volumes: like.volumes.clone(),
+            operations: like.operations,
+            built: Some(Arc::new(found)),
+            ..Program::default()
+        })
     }
 
     #[pyo3(signature = (name, deps, *, operations = None, bytes = None, kernel = "other", duration_ps = 0, host = false))]
@@ -168,7 +195,12 @@ impl Program {
         duration_ps: u64,
     ) -> PyResult<u64> {
         self.count("", "send", bytes);
-        self.push(name, &deps, duration_ps, Op::Send { peer, bytes: Bytes(bytes), tag })
+        self.push(
+            name,
+            &deps,
+            duration_ps,
+            Op::Send { peer: peer.into(), bytes: Bytes(bytes), tag },
+        )
     }
 
     #[pyo3(signature = (name, deps, peer, bytes, tag = 0, *, duration_ps = 0))]
@@ -181,7 +213,12 @@ impl Program {
         tag: u32,
         duration_ps: u64,
     ) -> PyResult<u64> {
-        self.push(name, &deps, duration_ps, Op::Recv { peer, bytes: Bytes(bytes), tag })
+        self.push(
+            name,
+            &deps,
+            duration_ps,
+            Op::Recv { peer: peer.into(), bytes: Bytes(bytes), tag },
+        )
     }
 
     #[pyo3(signature = (name, deps, bytes, *, store = false, reach = "remote", tensor = 0, group = None, duration_ps = 0))]

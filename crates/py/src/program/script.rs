@@ -178,7 +178,7 @@ fn exchange(program: &mut Program, place: &mut Place, name: &str, bytes: Bytes) 
     place.tag += 1;
     program.count("", "send", bytes.0);
     place.named([name, ".send"]);
-    program.push(&place.name, &place.after, 0, Op::Send { peer: ahead, bytes, tag })?;
+    program.push(&place.name, &place.after, 0, Op::Send { peer: ahead.into(), bytes, tag })?;
     place.named([name, ".receive"]);
-    program.push(&place.name, &place.after, 0, Op::Recv { peer: behind, bytes, tag })
+    program.push(&place.name, &place.after, 0, Op::Recv { peer: behind.into(), bytes, tag })
 }

@@ -12,7 +12,7 @@ pub(super) type ScriptView = (u64, Vec<(To, u64)>);
 
 /// Whether any rank accesses memory outside its NPU.
 pub(super) fn uses_memory(workload: &Workload) -> bool {
-    workload.programs.iter().any(|p| {
+    workload.bodies().any(|p| {
         p.nodes().iter().any(|n| matches!(n.op, Op::Memory { reach, .. } if reach != Reach::Local))
     })
 }

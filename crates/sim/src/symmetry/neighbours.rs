@@ -27,10 +27,10 @@ impl Neighbours {
         let pool = settings.pool.as_ref().and_then(|access| access.pool.as_ref());
         let pool = pool.filter(|pool| pool.tells_places_apart());
         let reaches = |op: &Op| matches!(op, Op::Memory { reach, .. } if *reach != Reach::Local);
-        let accesses = |program: &std::sync::Arc<graph::Program>| {
+        let accesses = |program: &graph::Program| {
             settings.spill.is_some() || program.nodes().iter().any(|node| reaches(&node.op))
         };
-        let accesses: Vec<bool> = workload.programs.iter().map(accesses).collect();
+        let accesses: Vec<bool> = workload.by_body(accesses);
         let ranks = pool.map_or(0, |_| workload.ranks.len() as u32);
         let node = |rank: u32| {
             let program = workload.ranks[rank as usize].program as usize;
@@ -38,7 +38,7 @@ impl Neighbours {
         };
         let nodes = pool.map_or(0, |pool| pool.places());
         let gathers: Vec<BTreeSet<u32>> = match pool {
-            Some(_) => workload.programs.iter().map(|program| gathered(program)).collect(),
+            Some(_) => workload.by_body(gathered),
             None => vec![BTreeSet::new(); workload.programs.len()],
         };
         let mut groups = BTreeMap::new();

@@ -7,6 +7,8 @@ use executor::Settings;
 use graph::{Op, Program, RankBinding, Workload};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Messages of one size between a rank and a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,15 +33,21 @@ impl Programs {
     /// The programs of `workload`. Each is like itself alone in ASTRA-sim's profile, whose order of
     /// events depends on the numbers of ranks.
     pub(super) fn of(workload: &Workload, settings: &Settings) -> Programs {
-        let peers: Vec<Vec<i32>> =
-            workload.programs.iter().map(|program| program.peers()).collect();
-        let ports: Vec<FxHashMap<i32, u32>> =
-            peers.iter().map(|peers| peers.iter().copied().zip(0..).collect()).collect();
         let programs = || workload.programs.iter();
-        let messages = programs().zip(&ports).map(|(program, ports)| messages(program, ports));
-        let messages = messages.collect();
-        let alike = if settings.canonical && peers.iter().any(|peers| !peers.is_empty()) {
-            alike(workload, &peers)
+        let ports = |program: &Arc<Program>| program.peers().iter().copied().zip(0..).collect();
+        let ports: Vec<FxHashMap<i32, u32>> = programs().map(ports).collect();
+        let sizes = workload.by_body(sizes);
+        let messages = |(program, sizes): (&Arc<Program>, &Rc<[Size]>)| {
+            let message = |&(port, bytes): &Size| Message {
+                port,
+                peer: program.peers()[port as usize],
+                bytes,
+            };
+            sizes.iter().map(message).collect()
+        };
+        let messages = programs().zip(&sizes).map(messages).collect();
+        let alike = if settings.canonical && programs().any(|program| !program.peers().is_empty()) {
+            alike(workload)
         } else {
             (0..workload.programs.len() as u32).collect()
         };
@@ -53,19 +61,15 @@ impl Programs {
     }
 }
 
-fn alike(workload: &Workload, peers: &[Vec<i32>]) -> Vec<u32> {
-    let mut known: FxHashMap<(u64, usize), Vec<usize>> = FxHashMap::default();
+fn alike(workload: &Workload) -> Vec<u32> {
+    let mut known: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    let hashes = workload.by_body(Program::hash_but_for_peers);
     let footprint = |at: usize| workload.footprints.get(at);
-    let mut find = |(at, program): (usize, &std::sync::Arc<Program>)| {
-        let key = (program.hash_but_for_peers(&peers[at]), peers[at].len());
-        let others = known.entry(key).or_default();
+    let mut find = |(at, program): (usize, &Arc<Program>)| {
+        let others = known.entry(hashes[at]).or_default();
         let same = |&other: &usize| {
             footprint(at) == footprint(other)
-                && program.equals_but_for_peers(
-                    &workload.programs[other],
-                    &peers[at],
-                    &peers[other],
-                )
+                && program.equals_but_for_peers(&workload.programs[other])
         };
         if let Some(first) = others.iter().copied().find(same) {
             return first as u32;
@@ -76,13 +80,15 @@ fn alike(workload: &Workload, peers: &[Vec<i32>]) -> Vec<u32> {
     workload.programs.iter().enumerate().map(&mut find).collect()
 }
 
-fn messages(program: &Program, ports: &FxHashMap<i32, u32>) -> Vec<Message> {
-    let message = |op: &Op| match *op {
-        Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => {
-            Some(Message { port: ports[&peer], peer, bytes: bytes.0 })
-        }
+/// Port and bytes of a message.
+type Size = (u32, u64);
+
+/// The distinct sizes of the messages of a program, ascending.
+fn sizes(program: &Program) -> Rc<[Size]> {
+    let size = |op: &Op| match *op {
+        Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => Some((peer.port(), bytes.0)),
         _ => None,
     };
-    let found: BTreeSet<Message> = program.nodes().iter().filter_map(|n| message(&n.op)).collect();
+    let found: BTreeSet<Size> = program.nodes().iter().filter_map(|node| size(&node.op)).collect();
     found.into_iter().collect()
 }

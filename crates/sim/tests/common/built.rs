@@ -52,9 +52,9 @@ pub fn collective(kind: CollectiveKind, bytes: u64, slot: u32) -> Op {
 }
 
 pub fn send(peer: i32, bytes: u64) -> Op {
-    Op::Send { peer, bytes: Bytes(bytes), tag: 0 }
+    Op::Send { peer: peer.into(), bytes: Bytes(bytes), tag: 0 }
 }
 
 pub fn recv(peer: i32, bytes: u64) -> Op {
-    Op::Recv { peer, bytes: Bytes(bytes), tag: 0 }
+    Op::Recv { peer: peer.into(), bytes: Bytes(bytes), tag: 0 }
 }

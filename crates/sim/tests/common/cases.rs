@@ -96,8 +96,8 @@ impl NodeSpec {
                 cpu: self.cpu,
                 kernel: Kernel::Other,
             },
-            ("send", _) => Op::Send { peer: self.peer, bytes, tag: self.tag },
-            ("recv", _) => Op::Recv { peer: self.peer, bytes, tag: self.tag },
+            ("send", _) => Op::Send { peer: self.peer.into(), bytes, tag: self.tag },
+            ("recv", _) => Op::Recv { peer: self.peer.into(), bytes, tag: self.tag },
             (_, Some(kind)) => {
                 let bits = |dims: &Vec<u32>| dims.iter().fold(0, |bits, d| bits | 1 << d);
                 let dims = self.dims.as_ref().map_or(u32::MAX, bits);

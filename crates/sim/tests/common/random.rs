@@ -298,12 +298,12 @@ impl Builder<'_> {
             Step::Pipeline { by, bytes } => {
                 let by = 1 + by % (n - 1);
                 let receive = (rank >= by).then_some(Op::Recv {
-                    peer: -(by as i32),
+                    peer: (-(by as i32)).into(),
                     bytes: Bytes(bytes),
                     tag,
                 });
                 let send = (rank + by < n).then_some(Op::Send {
-                    peer: by as i32,
+                    peer: (by as i32).into(),
                     bytes: Bytes(bytes),
                     tag,
                 });
@@ -313,10 +313,10 @@ impl Builder<'_> {
                 let by = 1 + by % (n - 1);
                 let peer = |other: u32| other as i32 - rank as i32;
                 let receive =
-                    Op::Recv { peer: peer((rank + n - by) % n), bytes: Bytes(bytes), tag };
+                    Op::Recv { peer: peer((rank + n - by) % n).into(), bytes: Bytes(bytes), tag };
                 vec![
                     (receive, 0),
-                    (Op::Send { peer: peer((rank + by) % n), bytes: Bytes(bytes), tag }, 0),
+                    (Op::Send { peer: peer((rank + by) % n).into(), bytes: Bytes(bytes), tag }, 0),
                 ]
             }
         }

@@ -28,7 +28,7 @@ fn program(slots: &[u32], peer: i32) -> Arc<Program> {
         let kind = CollectiveKind::AllReduce;
         Op::Collective { kind, bytes: Bytes(8), slot, priority: 0, dims: u32::MAX, root: 0 }
     };
-    let message = Op::Send { peer, bytes: Bytes(3), tag: 1 };
+    let message = Op::Send { peer: peer.into(), bytes: Bytes(3), tag: 1 };
     for (id, op) in slots.iter().map(collective).chain([message]).enumerate() {
         builder.push(
             Node { id: id as u64, duration: Span(7), op },

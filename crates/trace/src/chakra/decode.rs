@@ -250,10 +250,12 @@ impl<'o> Decoder<'o> {
                 help: "another rank",
             });
         }
-        let peer = i32::try_from(i64::from(other) - i64::from(self.rank)).map_err(|_| BadAttr {
+        let offset = i64::from(other) - i64::from(self.rank);
+        let offset = i32::try_from(offset).map_err(|_| BadAttr {
             message: format!("attribute {} is {other}", peer_key.name()),
             help: "a rank of the platform",
         })?;
+        let peer = offset.into();
         Ok(if send { Op::Send { peer, bytes, tag } } else { Op::Recv { peer, bytes, tag } })
     }
 

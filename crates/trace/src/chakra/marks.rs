@@ -103,7 +103,7 @@ fn examine(
         _ => return None,
     };
     let (Op::Send { peer, .. } | Op::Recv { peer, .. }) = op else { return None };
-    Some((What::Message { peer }, ranks(message, own, header)?))
+    Some((What::Message { peer: peer.unnumbered() }, ranks(message, own, header)?))
 }
 
 /// Where a message's ranks stand, `own` being the attribute of the rank itself; the other one must

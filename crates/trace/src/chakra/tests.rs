@@ -93,12 +93,12 @@ fn op() -> impl Strategy<Value = Op> {
                     .then_some((bytes % 3) as u32),
             }),
         (1i32..3, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Send {
-            peer,
+            peer: peer.into(),
             bytes: Bytes(b),
             tag
         }),
         (-2i32..0, any::<u64>(), any::<u32>()).prop_map(|(peer, b, tag)| Op::Recv {
-            peer,
+            peer: peer.into(),
             bytes: Bytes(b),
             tag
         }),

@@ -113,7 +113,7 @@ fn attributes(
             attrs.extend(group.map(|group| ("pg_name", Attr::Text(group))));
         }
         Op::Send { peer, bytes, tag } | Op::Recv { peer, bytes, tag } => {
-            let other = absolute(rank, peer)?;
+            let other = absolute(rank, program.offset(peer))?;
             let (src, dst) =
                 if matches!(node.op, Op::Send { .. }) { (rank, other) } else { (other, rank) };
             attrs.push(("is_cpu_op", Attr::Bool(false)));

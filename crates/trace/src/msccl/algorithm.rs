@@ -172,7 +172,7 @@ impl Algorithm {
     /// The nodes of one step with their place in it.
     fn parts(&self, rank: u32, block: &Threadblock, step: &Step, bytes: Bytes) -> Vec<(u64, Op)> {
         let size = self.size(step.count, bytes);
-        let offset = |peer: u32| (i64::from(peer) - i64::from(rank)) as i32;
+        let offset = |peer: u32| ((i64::from(peer) - i64::from(rank)) as i32).into();
         let mut parts = Vec::with_capacity(3);
         if let (true, Some(peer)) = (step.kind.receives(), block.recv) {
             parts.push((0, Op::Recv { peer: offset(peer), bytes: size, tag: block.channel }));

@@ -29,7 +29,7 @@ pub(super) fn fold(program: &Program, time: &dyn Fn(&Node) -> Span) -> Result<Pr
     let mut folded = ProgramBuilder::default();
     for i in (0..nodes.len()).filter(|&i| heads[i] == i) {
         let deps = program.deps(i).iter().map(|&dep| nodes[heads[dep as usize]].id);
-        folded.push(nodes[i], program.name(i), deps);
+        folded.push(program.by_offset(nodes[i]), program.name(i), deps);
         folded.label(program.layer(i));
     }
     folded.build().map_err(|error| Problem::new("", "", error.to_string()))

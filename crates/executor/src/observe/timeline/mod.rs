@@ -304,7 +304,7 @@ impl<'a> Timeline<'a> {
                 ]);
             }
             Op::Send { peer, bytes, .. } | Op::Recv { peer, bytes, .. } => {
-                let peer = u64::from(id.wrapping_add_signed(peer));
+                let peer = u64::from(id.wrapping_add_signed(program.offset(peer)));
                 all.extend([
                     (words.bytes, Value::Number(bytes.0)),
                     (words.peer, Value::Number(peer)),

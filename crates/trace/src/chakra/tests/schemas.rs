@@ -54,7 +54,10 @@ fn the_plain_schemas_read() {
         };
         assert_eq!((kind, bytes, dims), (CollectiveKind::AllToAll, Bytes(64), 0b101));
         assert_eq!(decoded.slots[0].name, "4");
-        assert_eq!(nodes[2].op, Op::Send { peer: 1, bytes: Bytes(32), tag: 9 });
+        assert_eq!(
+            decoded.program.by_offset(nodes[2]).op,
+            Op::Send { peer: 1.into(), bytes: Bytes(32), tag: 9 }
+        );
         assert_eq!(decoded.program.deps(2), [1, 0]);
     }
 }
