@@ -99,6 +99,22 @@ def _host() -> list[Files]:
     return [{"host.json": json.dumps(document).encode(), **kineto} for kineto in ({}, _kineto()[0])]
 
 
+def _flight_recorders() -> list[Files]:
+    """Dumps of two ranks: pickles, and a pickle next to JSON."""
+    folder = ROOT / "tests/python/data/flight_recorder"
+    ranks = {f"rank_{rank}": (folder / f"groups_rank_{rank}").read_bytes() for rank in range(2)}
+    text = (folder / "groups_rank_0.json").read_bytes()
+    return [ranks, {"rank_0": text, "rank_1": ranks["rank_1"]}]
+
+
+def _import_dumps(folder: Path, files: Files) -> object:
+    from armillary.workload.importer import import_traces
+
+    groups = {"1": (0, 1)}
+    imported = import_traces([folder / name for name in files], groups=groups)
+    return imported.as_dict(), imported.workload.summary
+
+
 def _import(folder: Path, files: Files) -> object:
     from armillary.workload.importer import import_traces
 
@@ -348,6 +364,7 @@ def _network(folder: Path, files: Files) -> object:
 TARGETS = (
     Target("kineto", _kineto, _import),
     Target("host_trace", _host, _import),
+    Target("flight_recorder", _flight_recorders, _import_dumps),
     Target("workload_json", lambda: [_written()], _workload, ".et"),
     Target("model", _models, _build),
     Target("huggingface", _huggingface, _build),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 else:
     torch = pytest.importorskip("torch")
 
+from armillary.plain_pickle import RefusedError, plain
 from armillary_train.checkpoint import importing
-from armillary_train.checkpoint.plain_pickle import RefusedError, plain
 from armillary_train.checkpoint.torch_distributed import METADATA, read_distributed
 from armillary_train.checkpoint.torch_save import Saved
 

@@ -44,8 +44,8 @@ Traces = Annotated[
     list[str],
     typer.Argument(
         metavar="TRACE...|TABLE...",
-        help="Execution and Kineto traces of one run: files, directories, archives. Or tables of "
-        "measured kernels: .csv, .csv.gz.",
+        help="Execution and Kineto traces of one run, or dumps of its flight recorders: files, "
+        "directories, archives. Or tables of measured kernels: .csv, .csv.gz.",
     ),
 ]
 Out = Annotated[

@@ -96,7 +96,7 @@ def from_metadata(arguments: Args) -> CommunicationCall | None:
     width, count = width_of(dtype), arguments.get("In msg nelems")
     known = width > 0 and isinstance(count, int) and (count > 0 or "Out msg nelems" in arguments)
     size = int(count) * width if known and isinstance(count, int) else -1
-    splits = _integers(arguments.get("In split size"))
+    splits = integers(arguments.get("In split size"))
     peer = arguments.get("Dst Rank" if kind == "send" else "Src Rank", -1)
     group = _metadata_group(arguments)
     return CommunicationCall(
@@ -112,7 +112,7 @@ def from_metadata(arguments: Args) -> CommunicationCall | None:
 
 
 def _metadata_group(arguments: Args) -> GroupRef:
-    ranks = _integers(arguments.get("Process Group Ranks"))
+    ranks = integers(arguments.get("Process Group Ranks"))
     size = arguments.get("Group size", 0)
     size = size if isinstance(size, int) else 0
     start, stride = arguments.get("Global rank start"), arguments.get("Global rank stride")
@@ -122,7 +122,7 @@ def _metadata_group(arguments: Args) -> GroupRef:
     return GroupRef(str(name), ranks if len(ranks) == size or not size else (), size or len(ranks))
 
 
-def _integers(value: object) -> tuple[int, ...]:
+def integers(value: object) -> tuple[int, ...]:
     """`"[0, 1]"` or a list; empty when anything else (or cut with dots) is in it."""
     parts = value if isinstance(value, list) else str(value or "").strip("[] ").split(",")
     try:

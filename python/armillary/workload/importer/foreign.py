@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from ...errors import Problem
 
 WANTED = (
-    "Kineto traces (traceEvents, or a list of trace events) and PyTorch execution traces (nodes), "
-    "plain, gzip or tar"
+    "Kineto traces (traceEvents, or a list of trace events), PyTorch execution traces (nodes) and "
+    "dumps of PyTorch's flight recorder, plain, gzip or tar"
 )
 _PROFILER = "record the run with torch.profiler and export_chrome_trace"
 _JAX = "Armillary imports PyTorch's recordings only; armillary workload builds a model's step"
@@ -33,7 +33,6 @@ _MAGIC: Sequence[tuple[bytes, bytes, str, str]] = (
 _NSYS = (".nsys-rep", ".qdrep", ".qdstrm")
 _XSPACE = re.compile(rb"\x0a.{1,5}?(?:\x08.)?\x12.(?:/host:|/device:|Task Environment)", re.S)
 """An XSpace: a plane with a name that XLA's profiler gives."""
-_MEMORY = "a snapshot of PyTorch's memory has no times of operations; " + _PROFILER
 
 
 def of_bytes(name: str, data: bytes) -> Problem | None:
@@ -46,8 +45,6 @@ def of_bytes(name: str, data: bytes) -> Problem | None:
         return Problem(name, "", "is a report of Nsight Systems", _PROFILER)
     if _XSPACE.match(data[:64]):
         return Problem(name, "", "is a profile of XLA (XSpace, .xplane.pb)", _JAX)
-    if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        return Problem(name, "", "is a pickle, which could run code and is not read", _MEMORY)
     return None
 
 

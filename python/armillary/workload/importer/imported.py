@@ -8,6 +8,7 @@ from typing import Any
 from ..workload import Workload
 from . import coverage
 from .coverage import Coverage
+from .flight_alignment import Missing
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class Imported:
     ranks: tuple[Coverage, ...]
     """Recorded ranks; empty when there were no durations (execution traces alone)."""
     notes: tuple[str, ...]
+    missing: tuple[Missing, ...] = ()
+    """Calls that some ranks had not made although others waited, of dumps of flight recorders."""
 
     @property
     def total(self) -> Coverage | None:
@@ -32,6 +35,7 @@ class Imported:
             "programs": self.workload.programs,
             "operations": self.workload.operations,
             "notes": list(self.notes),
+            "missing": [each.as_dict() for each in self.missing],
             "total": whole.as_dict() if whole else None,
             "recorded": [entry.as_dict() for entry in self.ranks],
         }

@@ -26,6 +26,7 @@ import msgspec
 
 from ... import documents, machine
 from ...errors import InputError, Problem
+from ...plain_pickle import RefusedError, plain
 from . import foreign
 
 Args = dict[str, Any]
@@ -40,6 +41,9 @@ _ALWAYS = 64 * 2**20
 _DECODED = 3
 """Most bytes that a byte of a document takes while it and its decoded form are both in memory."""
 _KNOWN = "traceEvents of a Kineto trace, or nodes of a PyTorch execution trace"
+FLIGHT = "a dump of PyTorch's flight recorder, version 2 of its format"
+_PICKLED = tuple(b"\x80" + bytes([version]) for version in range(2, 6))
+_RANKED = re.compile(r"rank[-_ ]?\d+$")
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
 _PHASE = re.compile(rb'"ph"\s*:')
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -90,11 +94,27 @@ class HostDocument(msgspec.Struct, gc=False):
     finish_ts: int | None = None
 
 
+@dataclass(frozen=True)
+class FlightDocument:
+    """A dump of PyTorch's flight recorder as plain data, unchecked."""
+
+    value: dict[Any, Any]
+
+
 class RecordingKind(Enum):
     """Kind of a recorded file."""
 
     KINETO = "Kineto trace"
     HOST = "PyTorch execution trace"
+    FLIGHT = "dump of PyTorch's flight recorder"
+
+
+Document = KinetoDocument | HostDocument | FlightDocument
+_KINDS: dict[type, RecordingKind] = {
+    KinetoDocument: RecordingKind.KINETO,
+    HostDocument: RecordingKind.HOST,
+    FlightDocument: RecordingKind.FLIGHT,
+}
 
 
 @dataclass(frozen=True)
@@ -104,16 +124,12 @@ class Recording:
 
     file: str
     size: int
-    document: KinetoDocument | HostDocument
+    document: Document
 
     @property
     def kind(self) -> RecordingKind:
-        """Kineto or host trace."""
-        return (
-            RecordingKind.KINETO
-            if isinstance(self.document, KinetoDocument)
-            else RecordingKind.HOST
-        )
+        """Kineto trace, host trace or flight recorder."""
+        return _KINDS[type(self.document)]
 
 
 @dataclass
@@ -195,7 +211,8 @@ def _members(name: str, data: bytes, room: _Room, depth: int) -> Iterator[tuple[
 
 def _is_clutter(name: str) -> bool:
     """Files that tar on a Mac adds, and the generated sources that PyTorch packs with a trace."""
-    return Path(name).name.startswith("._") or not name.endswith((".json", ".gz", ".et"))
+    known = name.endswith((".json", ".gz", ".et", ".pkl", ".pickle")) or _RANKED.search(name)
+    return Path(name).name.startswith("._") or not known
 
 
 def expand(paths: list[Path]) -> list[Path]:
@@ -232,12 +249,16 @@ def read(path: Path) -> list[Recording]:
     return recordings
 
 
-def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
+def decode(name: str, data: bytes) -> Document:
     """The document in `data`. Raises `InputError` saying what it is instead."""
+    if data[:2] in _PICKLED:
+        return _unpickled(name, data)
     if problem := foreign.of_bytes(name, data):
         raise InputError([problem])
     if _is_list(data):
         data = _as_document(data)
+    if b'"entries"' in data and b'"profiling_name"' in data and data.lstrip()[:1] == b"{":
+        return _flight(name, data)
     if b'"traceEvents"' not in data and b'"nodes"' not in data:
         raise InputError([foreign.of_text(name, data)])
     wanted: type[KinetoDocument | HostDocument] = (
@@ -247,6 +268,28 @@ def decode(name: str, data: bytes) -> KinetoDocument | HostDocument:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError) as fast:
         return _decode_leniently(name, data, wanted, str(fast))
+
+
+def _unpickled(name: str, data: bytes) -> FlightDocument:
+    """A dump as PyTorch writes it: a pickle of plain data. Nothing in it is ever called."""
+    try:
+        value = plain(data, frozenset())
+    except RefusedError as error:
+        raise InputError([Problem(name, "", f"is a pickle that {error}", FLIGHT)]) from None
+    if isinstance(value, dict) and "entries" in value:
+        return FlightDocument(value)
+    is_memory = isinstance(value, dict) and "segments" in value
+    said = f"is a {'snapshot of memory by PyTorch' if is_memory else 'pickle of something else'}"
+    raise InputError([Problem(name, "", said, FLIGHT)])
+
+
+def _flight(name: str, data: bytes) -> FlightDocument:
+    """A dump as JSON."""
+    try:
+        return FlightDocument(msgspec.json.decode(data, type=dict[str, Any]))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        said = f"can't be read: {documents.reason(error)}"
+        raise InputError([Problem(name, "", said, FLIGHT)]) from None
 
 
 def _is_list(data: bytes) -> bool:

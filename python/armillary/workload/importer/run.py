@@ -6,7 +6,7 @@ programs -> workload"""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from ..summary import Memory, RankClass, Summary
 from . import (
     agreement,
     assembly,
+    flight_recorder,
+    flight_run,
     groups,
     host_only,
     linking,
@@ -64,8 +66,8 @@ def import_traces(
     groups: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Reads PyTorch execution traces and Kineto traces of one run: files, directories, gzip, tar,
-    in any order.
+    """Reads PyTorch execution traces and Kineto traces of one run, or dumps of its flight
+    recorders: files, directories, gzip, tar, in any order.
 
     `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the
     whole trace. `ranks` makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or
@@ -91,7 +93,10 @@ def import_traces(
 
 
 def _imported(paths: list[Path], options: Options, progress: Progress) -> Imported:
-    run = _matched(_read(paths, progress), progress)
+    recordings = _read(paths, progress)
+    if any(isinstance(each.document, reading.FlightDocument) for each in recordings):
+        return _flight(recordings, options, progress)
+    run = _matched(recordings, progress)
     if run.ranks[0].trace is None:
         return _without_durations(run, options)
     return _with_durations(run, options, progress)
@@ -142,7 +147,8 @@ def _with_durations(run: RecordedRun, options: Options, progress: Progress) -> I
         for rank in analysed
     ]
     notes = (*run.notes, *recorded_notes(run, analysed, agreed, covered))
-    result = _finish(run, options, sources, tuple(covered), notes)
+    name = run.ranks[0].file
+    result = _finish(run.world, name, options, sources, tuple(covered), notes)
     progress(0.95, "replaying")
     return replay.check(result, options.skew)
 
@@ -168,30 +174,58 @@ def _without_durations(run: RecordedRun, options: Options) -> Imported:
         {rank.rank: rank.placed for rank in found}, {entry.rank: entry.file for entry in run.ranks}
     )
     sources = [host_only.source(rank) for rank in found]
-    return _finish(run, options, sources, (), (*run.notes, host_only.note(found, step)))
+    notes = (*run.notes, host_only.note(found, step))
+    return _finish(run.world, run.ranks[0].file, options, sources, (), notes)
+
+
+def _flight(recordings: list[reading.Recording], options: Options, progress: Progress) -> Imported:
+    """Dumps of flight recorders."""
+    dumps, problems = [], []
+    for each in recordings:
+        if isinstance(each.document, reading.FlightDocument):
+            dumps.append((each.file, flight_recorder.dump(each)))
+        else:
+            said = f"is a {each.kind.value} next to dumps of a flight recorder"
+            problems.append(Problem(each.file, "", said, "one kind of recording alone"))
+    if options.step is not None:
+        said = "a flight recorder marks no steps"
+        problems.append(Problem("", "--step", said, "without it: all calls that ranks share"))
+    if problems:
+        raise InputError(problems)
+    run = flight_run.read(dumps, options.groups, lambda share: progress(0.5 + 0.4 * share, "ranks"))
+    sources = [source if options.skew else replace(source, skew=0) for source in run.sources]
+    agreement.agree(
+        {source.rank: list(_placed(source)) for source in sources},
+        {entry.rank: entry.file for entry in run.covered},
+    )
+    result = _finish(run.world, dumps[0][0], options, sources, run.covered, run.notes)
+    progress(0.95, "replaying")
+    return replay.check(replace(result, missing=tuple(run.aligned.missing)), options.skew)
+
+
+def _placed(source: RankSource) -> Iterator[Placed]:
+    return (entry for entries in source.calls.values() for entry in entries)
 
 
 def _finish(
-    run: RecordedRun,
+    world: int,
+    file: str,
     options: Options,
     sources: list[RankSource],
     covered: tuple[Coverage, ...],
-    progress: tuple[str, ...],
+    recorded: tuple[str, ...],
 ) -> Imported:
     """Programs for all ranks, recorded or not."""
-    wanted = run.world if options.ranks is None else options.ranks
-    placed = {
-        source.rank: [entry for entries in source.calls.values() for entry in entries]
-        for source in sources
-    }
+    wanted = world if options.ranks is None else options.ranks
+    placed = {source.rank: list(_placed(source)) for source in sources}
     kinds = [(entry.call.kind, entry.members) for entry in next(iter(placed.values()))]
-    spread.check(run.world, wanted, len(sources), kinds, options.all_to_all)
-    plan = Spread(run.world, wanted, tuple(source.rank for source in sources), options.all_to_all)
+    spread.check(world, wanted, len(sources), kinds, options.all_to_all)
+    plan = Spread(world, wanted, tuple(source.rank for source in sources), options.all_to_all)
     spread_over = spread_notes(plan, placed, covered)
-    notes = (*progress, *spread_over)
-    warnings = [*_reminder(progress), *spread_over]
+    notes = (*recorded, *spread_over)
+    warnings = [*_reminder(recorded), *spread_over]
     workload = assembly.assemble(
-        plan, sources, lambda programs: _summary(run, plan, programs, notes), warnings
+        plan, sources, lambda programs: _summary(file, plan, programs, notes), warnings
     )
     return Imported(workload, covered, notes)
 
@@ -207,10 +241,8 @@ def _reminder(notes: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _summary(
-    run: RecordedRun, plan: Spread, programs: list[Program], notes: tuple[str, ...]
-) -> Summary:
-    name = Path(run.ranks[0].file.split(": ")[-1]).name
+def _summary(file: str, plan: Spread, programs: list[Program], notes: tuple[str, ...]) -> Summary:
+    name = Path(file.rsplit(": ", maxsplit=1)[-1]).name
     classes = tuple(
         RankClass(f"program {number}", 1, program.operations, program.volumes, Memory())
         for number, program in enumerate(programs[:SHOWN])

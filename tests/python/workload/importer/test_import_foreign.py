@@ -69,9 +69,16 @@ def test_what_a_file_is_instead(tmp_path: Path, text: str, what: str) -> None:
     assert what in said(written(tmp_path, text.encode()))
 
 
-def test_a_pickle_is_never_read(tmp_path: Path) -> None:
-    path = written(tmp_path, pickle.dumps({"segments": []}), "snapshot.pickle")
-    assert said(path) == "is a pickle, which could run code and is not read"
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ({"segments": []}, "is a snapshot of memory by PyTorch"),
+        ([1, 2], "is a pickle of something else"),
+        (Path("x"), "is a pickle that names 'pathlib.PosixPath', which is not loaded"),
+    ],
+)
+def test_pickles_are_data_or_refused(tmp_path: Path, value: object, what: str) -> None:
+    assert said(written(tmp_path, pickle.dumps(value), "snapshot.pickle")) == what
 
 
 def test_a_report_of_nsight_is_known_by_its_name(tmp_path: Path) -> None:

@@ -28,12 +28,12 @@ from torch import Tensor
 from armillary import documents
 from armillary.errors import InputError, Problem
 from armillary.model.dlrm import Dlrm
+from armillary.plain_pickle import RefusedError
 
 from ..data.samples import START
 from ..tensor_files import Spec, Writer
 from .folder import Folder
 from .manifest import Entry, Manifest, Reached, Stored
-from .plain_pickle import RefusedError
 from .shards import array_of
 from .torch_distributed import read_distributed
 from .torch_save import Saved, is_tensor, size_of

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from armillary import documents
 from armillary.errors import InputError, Problem
+from armillary.plain_pickle import RefusedError, Thing, plain
 
-from .plain_pickle import RefusedError, Thing, plain
 from .tensor_cover import MOST_PARTS, tiles
 from .torch_save import TYPES, Saved, numbers
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-from .plain_pickle import STORED, RefusedError, Thing, plain
+from armillary.plain_pickle import STORED, RefusedError, Thing, plain
 
 _LARGEST = 2**26
 """Bytes of a pickle."""

@@ -2,7 +2,7 @@
 
 Here: the few operations that describe dictionaries, lists, numbers, texts and objects of known
 classes. An object becomes a `Thing` with its name and its values. Not here: what they mean
-(`torch_save.py`, `torch_distributed.py`).
+(`workload/importer/flight_recorder.py`, and the checkpoints of the trainer).
 
 `pickle.load` calls whatever a file names: https://docs.python.org/3/library/pickle.html"""
 

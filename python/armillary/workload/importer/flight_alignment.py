@@ -1,0 +1,203 @@
+"""Which calls of the flight recorders of all ranks meet, and which ranks are missing.
+
+Here: calls of a group by their number, which is the same on all of its members; sends and their
+receives; the calls that some member had not made when the dumps were written. A job that hangs
+waits in one of those. Not here: the dumps (`flight_recorder.py`), programs (`flight_run.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ...errors import InputError, Problem
+from ...units import counted
+from .flight_recorder import FlightCall
+from .groups import Members
+
+_SHOWN = 8
+_EQUAL = frozenset({"all_reduce", "broadcast", "reduce"})
+"""Collectives whose members have equal sizes."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A call that some members of its group had not made, although others wait in it."""
+
+    call: str
+    bytes: int
+    """Bytes of one rank; -1 where the dump does not say."""
+    ranks: tuple[int, ...]
+    """Ranks that had not made it."""
+    waiting: tuple[int, ...]
+    last: tuple[str, ...]
+    """Last recorded call of each of the first few `ranks`."""
+    first: bool
+    """Whether a missing rank waits in no other call that is listed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    @property
+    def text(self) -> str:
+        """For a reader."""
+        size = f", {self.bytes:,} bytes" if self.bytes > 0 else ""
+        verb = "has" if len(self.ranks) == 1 else "have"
+        wait = "waits" if len(self.waiting) == 1 else "wait"
+        last = f"; its last call is {self.last[0]}" if len(self.ranks) == 1 else ""
+        found = (
+            f"{self.call}{size}: {_named(self.ranks)} {verb} not called it, "
+            f"{_named(self.waiting)} {wait}{last}"
+        )
+        return found if self.first else found + ". All missing ranks wait in another call"
+
+
+@dataclass
+class Aligned:
+    """Calls of each rank that all members made, and those that were left out."""
+
+    calls: dict[int, list[FlightCall]]
+    missing: list[Missing]
+    early: int = 0
+    """Calls that some member's buffer no longer had."""
+    late: int = 0
+    """Calls that some member had not made."""
+
+
+Calls = Mapping[int, Sequence[tuple[FlightCall, Members]]]
+"""Calls of each rank with the members of their groups, in their order."""
+
+
+def align(ranks: Calls, files: Mapping[int, str]) -> Aligned:
+    """The calls that meet. Raises `InputError` for calls that contradict each other, and for
+    messages whose first part is lost."""
+    return _Alignment(ranks, files).run()
+
+
+class _Alignment:
+    def __init__(self, ranks: Calls, files: Mapping[int, str]) -> None:
+        self.ranks, self.files = ranks, files
+        self.kept = {rank: set[int]() for rank in ranks}
+        self.cut = {rank for rank, calls in ranks.items() if calls[0][0].record > 0}
+        """Ranks whose buffer no longer has their first calls."""
+        self.aligned = Aligned({}, [])
+
+    def run(self) -> Aligned:
+        groups: dict[Members, dict[int, dict[int, FlightCall]]] = {}
+        for rank, calls in self.ranks.items():
+            for call, members in calls:
+                if not call.is_message:
+                    groups.setdefault(members, {}).setdefault(rank, {})[call.sequence] = call
+        for members, by_rank in groups.items():
+            self._collectives([rank for rank in members if rank in self.ranks], by_rank)
+        self._messages()
+        self.aligned.missing = _ordered(self.aligned.missing)
+        for rank, calls in self.ranks.items():
+            kept = [call for call, _ in calls if call.record in self.kept[rank]]
+            self.aligned.calls[rank] = kept
+        if not any(self.aligned.calls.values()):
+            found = [each.text for each in self.aligned.missing[:_SHOWN]]
+            said = "; ".join(["no call was made by all members of its group", *found])
+            known = "dumps of every rank of one run, written at the same time"
+            raise InputError([Problem("", "entries", said, known)])
+        return self.aligned
+
+    def _collectives(
+        self, present: Sequence[int], by_rank: Mapping[int, Mapping[int, FlightCall]]
+    ) -> None:
+        """One group's calls, by their numbers."""
+        if any(rank not in by_rank and rank in self.cut for rank in present):
+            self.aligned.early += sum(map(len, by_rank.values()))
+            return
+        newest = {rank: max(by_rank.get(rank, (0,))) for rank in present}
+        first, until = max(min(calls) for calls in by_rank.values()), min(newest.values())
+        for rank, calls in by_rank.items():
+            self.kept[rank].update(
+                call.record for number, call in calls.items() if first <= number <= until
+            )
+            self.aligned.early += sum(number < min(first, until + 1) for number in calls)
+            self.aligned.late += sum(number > until for number in calls)
+        for number in range(first, until + 1):
+            self._meet({rank: by_rank[rank].get(number) for rank in present}, number)
+        if until < max(newest.values()):
+            waiting = tuple(rank for rank in present if newest[rank] > until)
+            absent = tuple(rank for rank in present if newest[rank] == until)
+            later = by_rank[waiting[0]]
+            self._miss(later[min(n for n in later if n > until)], absent, waiting)
+
+    def _meet(self, calls: Mapping[int, FlightCall | None], number: int) -> None:
+        """Raises `InputError` where members made different calls."""
+        (one, ours), *others = calls.items()
+        for rank, theirs in others:
+            if ours is None or theirs is None:
+                absent = one if ours is None else rank
+                said = f"has no collective {number:,}, which stands between others of its group"
+                raise InputError([Problem(self.files[absent], "entries", said, "a whole dump")])
+            kinds = (ours.call.kind, theirs.call.kind)
+            sizes = (ours.call.bytes, theirs.call.bytes)
+            if kinds[0] != kinds[1]:
+                said = f"is {ours.name} on rank {one} and {theirs.name} on rank {rank}"
+            elif kinds[0] in _EQUAL and min(sizes) >= 0 and sizes[0] != sizes[1]:
+                said = f"has {sizes[0]:,} bytes on rank {one} and {sizes[1]:,} on rank {rank}"
+            else:
+                continue
+            where = f"collective {number:,} of group {ours.label}"
+            allowed = "calls that all ranks of a group make alike; this job hangs or goes wrong"
+            raise InputError([Problem(self.files[rank], where, said, allowed)])
+
+    def _messages(self) -> None:
+        """Sends with their receives: the first with the first, and so on."""
+        for (_, source, target), calls in self._ways().items():
+            for rank in {source, target} & self.cut:
+                said = "no longer has its first calls, and messages can't be paired without them"
+                allowed = "a dump with a larger TORCH_FR_BUFFER_SIZE, or one of an earlier step"
+                raise InputError([Problem(self.files[rank], "entries", said, allowed)])
+            sends, receives = calls.get("send", []), calls.get("recv", [])
+            pairs = min(len(sends), len(receives))
+            for rank, ours in ((source, sends), (target, receives)):
+                if rank in self.kept:
+                    self.kept[rank].update(call.record for call in ours[:pairs])
+            self.aligned.late += len(sends) + len(receives) - 2 * pairs
+            if len(sends) != len(receives):
+                sent = len(sends) > pairs
+                waiting, absent = (source, target) if sent else (target, source)
+                if absent in self.ranks:
+                    self._miss((sends if sent else receives)[pairs], (absent,), (waiting,))
+
+    def _ways(self) -> dict[tuple[Members, int, int], dict[str, list[FlightCall]]]:
+        """Messages by group, source and target, sends and receives apart."""
+        found: dict[tuple[Members, int, int], dict[str, list[FlightCall]]] = {}
+        for rank, calls in self.ranks.items():
+            for call, members in calls:
+                if not call.is_message:
+                    continue
+                if call.call.peer >= len(members):
+                    said = f"names member {call.call.peer} of a group of {len(members)}"
+                    allowed = "one of its members"
+                    raise InputError([Problem(self.files[rank], call.title, said, allowed)])
+                peer = members[call.call.peer]
+                way = (rank, peer) if call.call.kind == "send" else (peer, rank)
+                found.setdefault((members, *way), {}).setdefault(call.call.kind, []).append(call)
+        return found
+
+    def _miss(self, call: FlightCall, absent: Members, waiting: Members) -> None:
+        last = tuple(self.ranks[rank][-1][0].title for rank in absent[:_SHOWN])
+        self.aligned.missing.append(
+            Missing(call.title, call.call.bytes, absent, waiting, last, True)
+        )
+
+
+def _ordered(missing: list[Missing]) -> list[Missing]:
+    """First the calls with a missing rank that waits nowhere else: it is to be looked at."""
+    waiting = {rank for each in missing for rank in each.waiting}
+    found = [replace(each, first=not waiting.issuperset(each.ranks)) for each in missing]
+    return sorted(found, key=lambda each: (not each.first, -len(each.waiting), each.call))
+
+
+def _named(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > _SHOWN:
+        return f"{counted(len(ranks), 'rank')} ({ranks[0]}, {ranks[1]}, ...)"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
