@@ -617,6 +617,9 @@ def passes(
     """The passes of a stage in order: kind, micro-batch, chunk, whether it runs side by side with
     the pass after it. Raises `ValueError` for an unknown schedule."""
 
+_LayoutRow = tuple[int, tuple[int, int], int, int, int, int, str]
+"""Group; choice of data parallelism and place of the division among those of the group; bound,
+estimate, bytes of the fullest rank, its stage, whether it fits."""
 _Sizes = Sequence[int]
 """`armillary.workload.memory.Sizes`."""
 _Rules = tuple[int, int, bool, int, int, int, int, str]
@@ -672,9 +675,15 @@ class LayoutSpace:
     def messages(self, times: Sequence[int]) -> int:
         """Adds times of messages into each part; the index."""
     def group(
-        self, pipeline: int, split: int, block: int, messages: int, data: tuple[int, int]
+        self,
+        pipeline: int,
+        splits: tuple[int, int],
+        block: int,
+        messages: int,
+        data: tuple[int, int],
     ) -> int:
-        """Adds layouts that differ in their choice of data parallelism; the index."""
+        """Adds layouts that differ in their choice of data parallelism, each with the first of
+        `splits` that fits; the index."""
     @property
     def layouts(self) -> int:
         """Number of layouts."""
@@ -691,12 +700,11 @@ class LayoutSpace:
     @property
     def kept(self) -> int:
         """Number of the layouts that were found."""
-    def fastest(self, first: int, count: int) -> list[tuple[int, int, int, int, int, int, str]]:
-        """Layouts that were found, the fastest first: group, choice of data parallelism, bound,
-        estimate, bytes of the fullest rank, its stage, whether it fits."""
+    def fastest(self, first: int, count: int) -> list[_LayoutRow]:
+        """Layouts that were found, the fastest first."""
     def refused(
         self, limits: tuple[int, int], near: bool, below: int, count: int
-    ) -> list[tuple[int, int, int, int, int, int, str]]:
+    ) -> list[_LayoutRow]:
         """The fastest layouts that do not fit, as far as their estimates are less than `below`."""
     def picture(
         self,
@@ -705,14 +713,17 @@ class LayoutSpace:
         cell_of: Sequence[int],
         progress: _Progress | None,
     ) -> tuple[
-        list[tuple[tuple[int, int, int], int, tuple[int, int, int, int, int, int, str] | None]],
-        list[tuple[int, int, int, int, int, int, str]],
+        list[tuple[tuple[int, int, int], int, _LayoutRow | None]],
+        list[_LayoutRow],
     ]:
         """By cell, `cell_of` has the one of each group: numbers of layouts that fit, may fit and
         do not fit; the least bytes that one needs; the one with the smallest estimate that fits.
         Then the layouts that no other one is both faster and smaller than, by bytes."""
     def least_bytes(self) -> int:
         """The least memory that the fullest rank of any layout needs."""
-    def held(self, group: int, data: int) -> list[tuple[int, int, int, int, int]]:
+    def first_that_fits(self, group: int, data: int, most: int) -> tuple[tuple[int, int], int]:
+        """The layout with the first division of a group that fits `most` bytes, or else with the
+        last: its choice, and the bytes of its fullest rank."""
+    def held(self, group: int, choice: tuple[int, int]) -> list[tuple[int, int, int, int, int]]:
         """Weights, gradients, optimizer state, activations and temporary bytes on a rank of each
         stage."""

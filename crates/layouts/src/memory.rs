@@ -6,7 +6,7 @@
 
 use crate::parts::{Block, Data, Gradients, Place, Sizes, Split};
 use crate::passes::Pass;
-use crate::pipeline::{Pipeline, each_peak, moments, put_off};
+use crate::pipeline::{Peaks, Pipeline};
 
 /// Peak bytes on a rank, by what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,34 +52,44 @@ pub struct Stage {
 /// The stages of a pipeline whose parts are `split`.
 pub(crate) fn stages(pipeline: &Pipeline, split: &Split, block: &Block, out: &mut Vec<Stage>) {
     out.clear();
-    let mut kept = vec![0; pipeline.chunks as usize];
+    let mut kept = Vec::with_capacity(pipeline.chunks as usize);
     for stage in 0..pipeline.stages {
-        let mut found = Stage::default();
-        for chunk in 0..pipeline.chunks {
-            let part = pipeline.part(stage, chunk);
-            let units = &split.parts[part as usize];
-            let sizes = units.iter().map(|&unit| &block.units[unit as usize].sizes);
-            kept[chunk as usize] = found.add(sizes);
-        }
-        found.keep(&pipeline.held[stage as usize], &kept, block);
-        found.again = found.back_at_once(block);
-        out.push(found);
+        let chunks = (0..pipeline.chunks).map(|chunk| {
+            let units = &split.parts[pipeline.part(stage, chunk) as usize];
+            units.iter().map(|&unit| &block.units[unit as usize].sizes)
+        });
+        out.push(Stage::of(chunks, &pipeline.peaks[stage as usize], block, &mut kept));
     }
 }
 
 impl Stage {
     /// A stage of `chunks`, which runs `passes`.
     pub fn new(chunks: &[Vec<Sizes>], passes: &[Pass], block: &Block) -> Stage {
+        let units = chunks.iter().map(|units| units.iter());
+        Stage::of(units, &Peaks::new(passes, chunks.len()), block, &mut Vec::new())
+    }
+
+    /// A stage of `chunks` with its fullest moments; `kept` is room.
+    fn of<'a, I: DoubleEndedIterator<Item = &'a Sizes>>(
+        chunks: impl Iterator<Item = I> + Clone,
+        peaks: &Peaks,
+        block: &Block,
+        kept: &mut Vec<u64>,
+    ) -> Stage {
         let mut found = Stage::default();
-        let kept: Vec<u64> = chunks.iter().map(|units| found.add(units.iter())).collect();
-        let most = found.keep(&moments(passes, chunks.len()), &kept, block);
-        found.again = found.back_at_once(block);
-        if block.counts_layers {
-            let gone = found.gone(block);
-            let frees = put_off(passes).is_empty();
-            let back: Vec<u64> = chunks.iter().map(|units| brought(units, gone, frees)).collect();
-            found.again = each_peak(passes, &kept, &back).max(most) - most;
-        }
+        kept.clear();
+        kept.extend(chunks.clone().map(|units| found.add(units)));
+        let most = peaks.forward(kept);
+        found.activations = if found.has_head { most.max(block.metric_logits) } else { most };
+        let gone = found.gone(block);
+        found.again = if block.counts_layers {
+            let back = chunks.enumerate().map(|(chunk, units)| {
+                peaks.backward(chunk, kept) + brought(units, gone, peaks.frees)
+            });
+            back.max().unwrap_or(0).saturating_sub(most)
+        } else {
+            block.dropped.saturating_sub(gone)
+        };
         found
     }
 
@@ -113,25 +123,9 @@ impl Stage {
         kept
     }
 
-    /// Takes the most that chunks, which keep `kept` bytes of a micro-batch, hold at one of the
-    /// moments.
-    fn keep(&mut self, moments: &[Vec<u32>], kept: &[u64], block: &Block) -> u64 {
-        let held = |counts: &Vec<u32>| {
-            counts.iter().zip(kept).map(|(&count, &each)| u64::from(count) * each).sum::<u64>()
-        };
-        let most = moments.iter().map(held).max().unwrap_or(0);
-        self.activations = if self.has_head { most.max(block.metric_logits) } else { most };
-        most
-    }
-
     /// Bytes of the loss, which are gone when layers run backwards.
     fn gone(&self, block: &Block) -> u64 {
         if self.has_head { block.loss } else { 0 }
-    }
-
-    /// Bytes that recomputation brings back for a layer, without what is gone by then.
-    fn back_at_once(&self, block: &Block) -> u64 {
-        block.dropped.saturating_sub(self.gone(block))
     }
 
     /// Parameters that a rank updates.
@@ -209,9 +203,13 @@ fn share([dense, expert]: [u64; 2], data: &Data) -> u64 {
 
 /// Most bytes that recomputation of single layers brings back at once when `gone` bytes of others
 /// are gone, in a backward pass that `frees` what units after it kept.
-fn brought(units: &[Sizes], mut gone: u64, frees: bool) -> u64 {
+fn brought<'a>(
+    units: impl DoubleEndedIterator<Item = &'a Sizes>,
+    mut gone: u64,
+    frees: bool,
+) -> u64 {
     let mut most = 0;
-    for unit in units.iter().rev() {
+    for unit in units.rev() {
         most = most.max(unit.back.saturating_sub(gone));
         gone += if frees { unit.spared } else { 0 };
     }

@@ -52,13 +52,13 @@ impl Space {
         let (mut room, mut groups) = (Room::default(), Vec::new());
         for (at, &cell) in cell_of.iter().enumerate() {
             let cell = &mut cells[cell as usize];
-            self.weigh(at, limits, &mut room, &mut cell.tally, |_| true);
+            self.weigh(at, (limits, near), &mut room, &mut cell.tally, |_| true);
             let mut wanted = std::mem::take(&mut room.wanted);
             let least = wanted.iter().map(|each| each.bytes).min();
             cell.least_bytes = cell.least_bytes.min(least.unwrap_or(u64::MAX));
             wanted.retain(|each| each.answer == Answer::Yes || near && each.answer == Answer::Near);
-            if let Some(first) = wanted.first() {
-                groups.push((self.walk(first, &room.stages).quick(), at, wanted));
+            if let Some(quick) = self.quick(&wanted) {
+                groups.push((quick, at, wanted));
             }
         }
         groups.sort_by_key(|&(quick, at, _)| (quick, at));
@@ -77,7 +77,7 @@ impl Space {
                     continue;
                 }
                 if !open {
-                    self.stages_of(at, &mut room.stages);
+                    self.totals_of(at, &mut room);
                     open = true;
                 }
                 if let Some(timed) = self.timed(each, most, &mut room) {

@@ -43,9 +43,8 @@ pub struct Pipeline {
     /// Results of each kind.
     pub(crate) results: usize,
     pub(crate) stops: Vec<Stop>,
-    /// For each stage, the numbers of micro-batches that its chunks hold at moments when no other
-    /// moment has at least that for all chunks.
-    pub(crate) held: Vec<Vec<Vec<u32>>>,
+    /// The fullest moments of each stage.
+    pub(crate) peaks: Vec<Peaks>,
 }
 
 impl Pipeline {
@@ -75,7 +74,7 @@ impl Pipeline {
             each_way,
             results: (ways * parts * each_way) as usize,
             stops: Vec::new(),
-            held: orders.iter().map(|passes| moments(passes, chunks as usize)).collect(),
+            peaks: orders.iter().map(|passes| Peaks::new(passes, chunks as usize)).collect(),
         };
         pipeline.stops = pipeline.in_order(&orders, each_way)?;
         Some(pipeline)
@@ -179,29 +178,47 @@ fn walk(passes: &[Pass], chunks: usize, mut shown: impl FnMut(&Pass, &[u32])) {
     }
 }
 
-/// The numbers of micro-batches that chunks hold at moments that no other moment exceeds.
-pub(crate) fn moments(passes: &[Pass], chunks: usize) -> Vec<Vec<u32>> {
-    let mut most: Vec<Vec<u32>> = Vec::new();
-    walk(passes, chunks, |each, now| {
-        if each.kind == Kind::Forward {
-            keep(&mut most, now);
-        }
-    });
-    most
+/// Moments at which a stage is fullest: the numbers of micro-batches that its chunks hold when no
+/// other moment of the kind has at least that for all chunks.
+#[derive(Clone, Debug)]
+pub(crate) struct Peaks {
+    /// At forward passes.
+    forward: Vec<Vec<u32>>,
+    /// At backward passes of each chunk.
+    backward: Vec<Vec<Vec<u32>>>,
+    /// Whether backward passes free what units kept, because none puts its weight gradients off.
+    pub(crate) frees: bool,
 }
 
-/// Most bytes at a backward pass if chunks keep `kept` of a micro-batch and the pass brings `back`
-/// back.
-pub(crate) fn each_peak(passes: &[Pass], kept: &[u64], back: &[u64]) -> u64 {
-    let mut most = 0;
-    walk(passes, kept.len(), |each, now| {
-        if each.kind == Kind::Backward {
-            let held: u64 =
-                now.iter().zip(kept).map(|(&count, &size)| u64::from(count) * size).sum();
-            most = most.max(held + back[each.chunk as usize]);
-        }
-    });
-    most
+impl Peaks {
+    /// The moments of a stage of `chunks` chunks that runs `passes`.
+    pub(crate) fn new(passes: &[Pass], chunks: usize) -> Peaks {
+        let frees = put_off(passes).is_empty();
+        let mut found = Peaks { forward: Vec::new(), backward: vec![Vec::new(); chunks], frees };
+        walk(passes, chunks, |each, now| match each.kind {
+            Kind::Forward => keep(&mut found.forward, now),
+            _ => keep(&mut found.backward[each.chunk as usize], now),
+        });
+        found
+    }
+
+    /// Most bytes at a forward pass if chunks keep `kept` of a micro-batch.
+    pub(crate) fn forward(&self, kept: &[u64]) -> u64 {
+        most(&self.forward, kept)
+    }
+
+    /// Most bytes at a backward pass of a chunk.
+    pub(crate) fn backward(&self, chunk: usize, kept: &[u64]) -> u64 {
+        most(&self.backward[chunk], kept)
+    }
+}
+
+/// Most bytes at one of the moments if chunks keep `kept` of a micro-batch.
+fn most(moments: &[Vec<u32>], kept: &[u64]) -> u64 {
+    let held = |counts: &Vec<u32>| {
+        counts.iter().zip(kept).map(|(&count, &each)| u64::from(count) * each).sum::<u64>()
+    };
+    moments.iter().map(held).max().unwrap_or(0)
 }
 
 fn keep(most: &mut Vec<Vec<u32>>, now: &[u32]) {

@@ -7,13 +7,15 @@ use crate::pipeline::Pipeline;
 use crate::step::{Scratch, Walk};
 use std::collections::BinaryHeap;
 
-/// Layouts that differ only in what data parallelism does.
+/// Layouts that differ only in what data parallelism does. Each has the first division that fits,
+/// or the last one where none does.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
     /// Index of the pipeline.
     pub pipeline: u32,
-    /// Index of the division of units over its parts.
-    pub split: u32,
+    /// Indices of the divisions of units over its parts, the first and one past the last. Each
+    /// needs at most the memory of the one before it, and recomputes more.
+    pub splits: (u32, u32),
     /// Index of the block.
     pub block: u32,
     /// Index of the times of messages.
@@ -49,6 +51,8 @@ pub struct Found {
     pub group: u32,
     /// Index of its choice of data parallelism.
     pub data: u32,
+    /// Place of its division among those of the group.
+    pub split: u32,
     /// Lower bound of its simulated step.
     pub bound: u64,
     /// Estimate of it.
@@ -98,8 +102,8 @@ pub struct Space {
 pub(crate) struct Room {
     scratch: Scratch,
     estimate: estimate::Room,
-    /// Passes and units of each stage of the last layout.
-    pub stages: Vec<Stage>,
+    /// Stages of the last group with each of its divisions; empty where not known.
+    pub stages: Vec<Vec<Stage>>,
     /// Layouts that were asked for.
     pub wanted: Vec<Found>,
 }
@@ -123,10 +127,8 @@ impl Space {
         let (mut room, mut tally) = (Room::default(), Tally::default());
         let mut groups = Vec::with_capacity(self.groups.len());
         for at in 0..self.groups.len() {
-            let fits = |answer| answer == Answer::Yes || near && answer == Answer::Near;
-            self.weigh(at, limits, &mut room, &mut tally, fits);
-            if !room.wanted.is_empty() {
-                let quick = self.walk(&room.wanted[0], &room.stages).quick();
+            self.weigh(at, (limits, near), &mut room, &mut tally, |fits| fits);
+            if let Some(quick) = self.quick(&room.wanted) {
                 groups.push((quick, at as u32, std::mem::take(&mut room.wanted)));
             }
         }
@@ -138,7 +140,7 @@ impl Space {
             if quick > most(&best, count).max(least) || !goes_on(done, total) {
                 break;
             }
-            self.stages_of(at as usize, &mut room.stages);
+            self.totals_of(at as usize, &mut room);
             for each in wanted {
                 if let Some(timed) = self.timed(each, most(&best, count).max(least), &mut room) {
                     best.push(timed.estimate);
@@ -160,12 +162,10 @@ impl Space {
     pub fn refused(&self, limits: Limits, near: bool, below: u64, count: usize) -> Vec<Found> {
         let (mut room, mut tally, mut found) = (Room::default(), Tally::default(), Vec::new());
         for at in 0..self.groups.len() {
-            let fits = |answer| answer == Answer::Yes || near && answer == Answer::Near;
-            self.weigh(at, limits, &mut room, &mut tally, |answer| !fits(answer));
+            self.weigh(at, (limits, near), &mut room, &mut tally, |fits| !fits);
             let wanted = std::mem::take(&mut room.wanted);
-            let quick = wanted.first().map(|each| self.walk(each, &room.stages).quick());
-            if quick.is_some_and(|quick| quick < below) {
-                found.extend(wanted.into_iter().map(|each| (quick.unwrap_or(0), each)));
+            if let Some(quick) = self.quick(&wanted).filter(|&quick| quick < below) {
+                found.extend(wanted.into_iter().map(|each| (quick, each)));
             }
         }
         found.sort_by_key(|&(quick, each)| (quick, each.group, each.data));
@@ -175,7 +175,7 @@ impl Space {
             if quick > most || count == 0 {
                 break;
             }
-            self.stages_of(each.group as usize, &mut room.stages);
+            self.totals_of(each.group as usize, &mut room);
             if let Some(each) = self.timed(each, most, &mut room).filter(|e| e.estimate < below) {
                 timed.push(each);
                 timed.sort_by_key(|each| (each.estimate, each.group, each.data));
@@ -190,39 +190,68 @@ impl Space {
         let (mut room, mut tally) = (Room::default(), Tally::default());
         let limits = Limits { surely: 0, perhaps: 0 };
         let least = (0..self.groups.len()).filter_map(|at| {
-            self.weigh(at, limits, &mut room, &mut tally, |_| true);
+            self.weigh(at, (limits, false), &mut room, &mut tally, |_| true);
             std::mem::take(&mut room.wanted).iter().map(|each| each.bytes).min()
         });
         least.min().unwrap_or(0)
     }
 
-    pub(crate) fn stages_of(&self, at: usize, stages: &mut Vec<Stage>) {
-        let group = &self.groups[at];
+    fn stages_of(&self, group: &Group, split: u32, stages: &mut Vec<Stage>) {
         memory::stages(
             &self.pipelines[group.pipeline as usize],
-            &self.splits[group.split as usize],
+            &self.splits[(group.splits.0 + split) as usize],
             &self.blocks[group.block as usize],
             stages,
         );
     }
 
-    /// Memory of the layouts of a group; `room` gets those that are wanted.
+    /// Makes room for a group's layouts, and finds what times need of their stages, which is the
+    /// same with all divisions.
+    pub(crate) fn totals_of(&self, at: usize, room: &mut Room) {
+        let group = &self.groups[at];
+        room.stages.resize((group.splits.1 - group.splits.0) as usize, Vec::new());
+        room.stages.iter_mut().for_each(Vec::clear);
+        self.stages_of(group, 0, &mut room.stages[0]);
+    }
+
+    /// The first division of a group that fits, or else the last.
+    fn fewest(&self, group: &Group, data: u32, most: u64, stages: &mut [Vec<Stage>]) -> Weighed {
+        let mut weighed = |split: u32| {
+            let known = &mut stages[split as usize];
+            if known.is_empty() {
+                self.stages_of(group, split, known);
+            }
+            let block = &self.blocks[group.block as usize];
+            let (stage, bytes) = fullest(known, block, &self.data[data as usize]);
+            Weighed { split, stage, bytes }
+        };
+        let (mut low, mut high) = (0, group.splits.1 - group.splits.0 - 1);
+        let mut found = None;
+        while low < high {
+            let middle = weighed(low.midpoint(high));
+            if middle.bytes <= most {
+                (high, found) = (middle.split, Some(middle));
+            } else {
+                low = middle.split + 1;
+            }
+        }
+        found.filter(|each| each.split == high).unwrap_or_else(|| weighed(high))
+    }
+
+    /// Memory of the layouts of a group; `room` gets those that are wanted, by whether they fit.
     pub(crate) fn weigh(
         &self,
         at: usize,
-        limits: Limits,
+        (limits, near): (Limits, bool),
         room: &mut Room,
         tally: &mut Tally,
-        wants: impl Fn(Answer) -> bool,
+        wants: impl Fn(bool) -> bool,
     ) {
         let group = &self.groups[at];
-        self.stages_of(at, &mut room.stages);
+        self.totals_of(at, room);
+        let most = if near { limits.perhaps } else { limits.surely };
         for index in group.data.0..group.data.1 {
-            let (stage, bytes) = fullest(
-                &room.stages,
-                &self.blocks[group.block as usize],
-                &self.data[index as usize],
-            );
+            let Weighed { split, stage, bytes } = self.fewest(group, index, most, &mut room.stages);
             let answer = limits.answer(bytes);
             let count = match answer {
                 Answer::Yes => &mut tally.yes,
@@ -230,11 +259,12 @@ impl Space {
                 Answer::No => &mut tally.no,
             };
             *count += 1;
-            if wants(answer) {
+            if wants(answer == Answer::Yes || near && answer == Answer::Near) {
                 let group = at as u32;
                 room.wanted.push(Found {
                     group,
                     data: index,
+                    split,
                     bound: 0,
                     estimate: 0,
                     bytes,
@@ -245,11 +275,17 @@ impl Space {
         }
     }
 
+    /// No bound of layouts of a group is below it.
+    pub(crate) fn quick(&self, wanted: &[Found]) -> Option<u64> {
+        let first = wanted.iter().min_by_key(|each| each.split)?;
+        Some(self.walk(first, &[]).quick())
+    }
+
     pub(crate) fn walk<'a>(&'a self, each: &Found, totals: &'a [Stage]) -> Walk<'a> {
         let group = &self.groups[each.group as usize];
         Walk {
             pipeline: &self.pipelines[group.pipeline as usize],
-            split: &self.splits[group.split as usize],
+            split: &self.splits[(group.splits.0 + each.split) as usize],
             block: &self.blocks[group.block as usize],
             data: &self.data[each.data as usize],
             messages: &self.messages[group.messages as usize],
@@ -259,7 +295,7 @@ impl Space {
 
     /// The layout with its times; none where its bound is above `most`.
     pub(crate) fn timed(&self, each: Found, most: u64, room: &mut Room) -> Option<Found> {
-        let walk = self.walk(&each, &room.stages);
+        let walk = self.walk(&each, &room.stages[0]);
         let bound = walk.step(&mut room.scratch);
         if bound > most {
             return None;
@@ -270,12 +306,30 @@ impl Space {
     }
 
     /// Peak bytes on a rank of each stage of a layout.
-    pub fn held(&self, group: usize, data: usize) -> Vec<Held> {
-        let block = &self.blocks[self.groups[group].block as usize];
+    pub fn held(&self, group: usize, data: usize, split: u32) -> Vec<Held> {
+        let group = &self.groups[group];
+        let block = &self.blocks[group.block as usize];
         let mut stages = Vec::new();
-        self.stages_of(group, &mut stages);
+        self.stages_of(group, split, &mut stages);
         stages.iter().map(|stage| stage.held(block, &self.data[data])).collect()
     }
+
+    /// The first division of a group with which a layout fits `most` bytes, and its bytes; the last
+    /// one where none does.
+    pub fn first_that_fits(&self, group: usize, data: u32, most: u64) -> (u32, u64) {
+        let group = &self.groups[group];
+        let mut stages = vec![Vec::new(); (group.splits.1 - group.splits.0) as usize];
+        let found = self.fewest(group, data, most, &mut stages);
+        (found.split, found.bytes)
+    }
+}
+
+/// A division of a group: its place, the stage with the fullest rank, and its bytes.
+#[derive(Clone, Copy)]
+struct Weighed {
+    split: u32,
+    stage: u32,
+    bytes: u64,
 }
 
 impl Limits {

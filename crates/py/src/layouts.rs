@@ -13,8 +13,9 @@ use std::sync::Arc;
 /// Kind, micro-batch, chunk, whether it runs side by side with the pass after it.
 type Passed = (&'static str, u32, u32, bool);
 
-/// Group, choice of data parallelism, bound, estimate, bytes, fullest stage, answer.
-type Row = (u32, u32, u64, u64, u64, u32, &'static str);
+/// Group, choice of data parallelism with the division, bound, estimate, bytes, fullest stage,
+/// answer.
+type Row = (u32, (u32, u32), u64, u64, u64, u32, &'static str);
 
 /// Layouts that fit, may fit and do not fit, the least bytes of any, the best one.
 type Cell = ((u64, u64, u64), u64, Option<Row>);
@@ -205,7 +206,8 @@ fn row(each: &Found) -> Row {
         Answer::Near => "near",
         Answer::No => "no",
     };
-    (each.group, each.data, each.bound, each.estimate, each.bytes, each.stage, answer)
+    let choice = (each.data, each.split);
+    (each.group, choice, each.bound, each.estimate, each.bytes, each.stage, answer)
 }
 
 #[pymethods]
@@ -296,12 +298,12 @@ impl LayoutSpace {
     fn group(
         &mut self,
         pipeline: u32,
-        split: u32,
+        splits: (u32, u32),
         block: u32,
         messages: u32,
         data: (u32, u32),
     ) -> u32 {
-        added(&mut self.open().groups, Group { pipeline, split, block, messages, data })
+        added(&mut self.open().groups, Group { pipeline, splits, block, messages, data })
     }
 
     #[getter]
@@ -393,7 +395,15 @@ impl LayoutSpace {
     }
 
     /// Weights, gradients, optimizer state, activations and temporary bytes on a rank of each stage.
-    fn held(&self, group: usize, data: usize) -> Vec<[u64; 5]> {
-        self.space.held(group, data).into_iter().map(held_row).collect()
+    fn held(&self, group: usize, choice: (usize, u32)) -> Vec<[u64; 5]> {
+        let (data, split) = choice;
+        self.space.held(group, data, split).into_iter().map(held_row).collect()
+    }
+
+    /// The choice with the first division of a group that fits `most` bytes, or else the last, and
+    /// its bytes.
+    fn first_that_fits(&self, group: usize, data: u32, most: u64) -> ((u32, u32), u64) {
+        let (split, bytes) = self.space.first_that_fits(group, data, most);
+        ((data, split), bytes)
     }
 }

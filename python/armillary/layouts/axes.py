@@ -25,13 +25,16 @@ SIMULATED = (
     "offload",
     "in_switch",
     "zero_group",
-    "recompute_layers",
     "recompute_method",
 )
 """Options whose effect only a simulation knows."""
 _ORDER = ("tp", "pp", "cp", "ep", "etp", "schedule", "virtual_stages", "overlap_passes")
-_WHOLE = ("recompute_modules", "layers_per_stage")
-"""Options whose values have commas."""
+_LISTS = ("recompute_modules", "layers_per_stage")
+"""Options whose values have commas; in a search they have plus signs."""
+_NONE = ("recompute_modules", "recompute_layers", "layers_per_stage", "etp")
+"""Options that may be left out."""
+BY_COST = "cost"
+"""Layers of each part of the pipeline by what layers and the head multiply."""
 _MOST = 4096
 """Values of one option."""
 
@@ -67,11 +70,13 @@ def defaults(model: Decoder, ranks: int, node: int, flash: bool) -> dict[str, Va
         "schedule": ("1f1b", "zb-h1", "dualpipe"),
         "virtual_stages": tuple(range(1, 17)),
         "overlap_passes": (False, True),
+        "layers_per_stage": (None, BY_COST),
         "micro_batch": (1, 2, 4, 8),
         "sp": (False, True),
         "zero": (0, 1, 2, 3),
         "recompute": ("none", "full") if flash else ("none", "selective", "full"),
         "recompute_modules": tuple(modules),
+        "recompute_layers": (None, *range(1, model.layers)),
     }
 
 
@@ -113,7 +118,9 @@ def _unknown(option: str, known: list[str]) -> tuple[str, str]:
 
 
 def _values(option: str, raw: str, name: str) -> Values:
-    items = [raw.strip()] if option in _WHOLE else [each.strip() for each in raw.split(",")]
+    items = [each.strip() for each in raw.split(",")]
+    if option in _LISTS:
+        items = [each.replace("+", ",") for each in items]
     listed: list[object] = []
     for item in items:
         span = re.fullmatch(r"(\d{1,7})\.\.(\d{1,7})", item)
@@ -125,9 +132,14 @@ def _values(option: str, raw: str, name: str) -> Values:
             allowed = f"a first and a last value, up to {_MOST} values"
             raise InputError([Problem("", option, f"invalid range: {item}", allowed)])
         listed += range(first, last + 1)
+    if option == "recompute_layers" and 0 in listed:
+        said = "0 recomputes no layer"
+        raise InputError([Problem("", option, said, "1 or more, or recompute=none")])
     typed = (
         None
-        if value == "none" and option in ("recompute_modules", "etp")
+        if value == "none" and option in _NONE
+        else value
+        if (option, value) == ("layers_per_stage", BY_COST)
         else getattr(in_range(Parallelism, name, {option: value}), option)
         for value in listed
     )

@@ -74,6 +74,7 @@ _OUTSIDE = frozenset(
         "overlap_passes",
         "virtual_stages",
         "layers_per_stage",
+        "recompute_layers",
         "offload",
         "in_switch",
         "ranks",
@@ -90,4 +91,4 @@ _INSIDE = attrgetter(*(each.name for each in fields(Parallelism) if each.name no
 
 def block_key(par: Parallelism) -> Hashable:
     """All that decides what a rank does for a layer, and where its ranks are."""
-    return mesh_key(par), _INSIDE(par)
+    return mesh_key(par), _INSIDE(par), par.recompute_layers is not None

@@ -25,6 +25,8 @@ def least_bytes(job: Job, target: Platform) -> int | None:
     axes = dict(space.axes)
     for name, best in (
         ("recompute", "full"),
+        ("recompute_layers", None),
+        ("layers_per_stage", None),
         ("micro_batch", min(axes["micro_batch"], key=lambda size: int(str(size)))),
         ("schedule", "1f1b"),
         ("virtual_stages", 1),

@@ -21,7 +21,7 @@ from ..workload.parallelism_reader import parallelism
 from .job import Job
 from .measured_file import MeasuredStep, read_steps
 from .result import LayoutPlan, MeasuredLayout, Ranked, separated
-from .space import SEVERAL
+from .space import several
 
 
 def known_steps(job: Job, target: Platform) -> list[MeasuredStep]:
@@ -58,9 +58,10 @@ def with_steps(
         said = "no interval is known for steps of this model"
         raise InputError([Problem(job.model.name, "measured", said, "leave it out")])
     logs = [math.log(each.measured_ns / each.simulated_ns) for _, each in found]
-    own = {_searched(par): each.measured_ns for par, each in found}
+    own = {_searched(job, par): each.measured_ns for par, each in found}
     best = [
-        _known(each, own.get(_searched(_layout(job, each.options))), logs) for each in plan.best
+        _known(each, own.get(_searched(job, _layout(job, each.options))), logs)
+        for each in plan.best
     ]
     order = sorted(best, key=lambda each: each.expected_ns or math.inf)
     moved = [each.options for each in order] != [each.options for each in plan.best]
@@ -104,7 +105,8 @@ def _simulated(
 
 def _of_job(job: Job) -> dict[str, object]:
     """Options that all layouts of a job have."""
-    one = {name: values[0] for name, values in job.layout.items() if name not in SEVERAL}
+    names = several(job.layout)
+    one = {name: values[0] for name, values in job.layout.items() if name not in names}
     return {**job.software, **one, "global_batch": job.global_batch, "seq": job.seq}
 
 
@@ -112,9 +114,9 @@ def _layout(job: Job, options: Mapping[str, object]) -> Parallelism:
     return parallelism(job.shape, job.model.name, options)
 
 
-def _searched(par: Parallelism) -> tuple[object, ...]:
+def _searched(job: Job, par: Parallelism) -> tuple[object, ...]:
     """The options that make one layout of a search."""
-    return tuple(getattr(par, name) for name in SEVERAL)
+    return tuple(getattr(par, name) for name in several(job.layout))
 
 
 def _other_job(job: Job, target: Platform, par: Parallelism, place: str) -> list[Problem]:

@@ -292,11 +292,23 @@ def _refused(data: Data) -> list[Section]:
 
 
 def _axes(data: Data) -> Table:
-    rows = [
-        (name, ", ".join("none" if value is None else str(value) for value in values))
-        for name, values in data["axes"].items()
-    ]
+    rows = [(name, ", ".join(_spans(values))) for name, values in data["axes"].items()]
     return Table("Values of each option", ("Option", "Values"), rows)
+
+
+def _spans(values: list[object]) -> list[str]:
+    """Values as `--layout` takes them: numbers that follow each other as a first and a last
+    one."""
+    found: list[list[object]] = []
+    for value in values:
+        last = found[-1][-1] if found else None
+        number = isinstance(value, int) and not isinstance(value, bool)
+        if number and isinstance(last, int) and not isinstance(last, bool) and value == last + 1:
+            found[-1].append(value)
+        else:
+            found.append([value])
+    words = (each if len(each) < 3 else [f"{each[0]}..{each[-1]}"] for each in found)
+    return ["none" if value is None else str(value) for each in words for value in each]
 
 
 def at_most(gap: float) -> str:

@@ -34,7 +34,8 @@ from .keys import block_key, data_key, mesh_key, rank_key, size_key, stage_key
 from .timing import Call, Clock
 
 EMBEDDING, HEAD, SHARED_HEAD, MODULE, COPY = range(5)
-"""Kinds of units of every model; those of layers follow."""
+"""Kinds of units of every model; those of layers follow, and after them the same layers where
+recomputation counts layers and leaves them out."""
 
 
 class Work(NamedTuple):
@@ -109,20 +110,18 @@ class Parts:
         """A unit of each kind on a rank."""
         key = block_key(par)
         if key not in self._units:
-            alone = replace(par, pp=1, virtual_stages=1, schedule="1f1b", layers_per_stage=None)
+            alone = _alone(par)
             plan = DecoderPlan(Setting(self.model, alone))
             tied = DecoderPlan(Setting(self.model, replace(alone, pp=2)))
             embedding = plan.embedding()
             copy = replace(embedding, name="mtp.embedding", activations=0)
             module = plan.module("mtp0") if par.mtp else embedding
-            self._units[key] = [
-                embedding,
-                tied.head(),
-                plan.head(),
-                module,
-                copy,
-                *(plan.layer(f"layer{layer}", layer) for layer in self.kinds.samples),
-            ]
+            if par.recompute_layers is None:
+                layers = [plan.layer(f"layer{layer}", layer) for layer in self.kinds.samples]
+            else:
+                both = [plan.counted(layer) for layer in self.kinds.samples]
+                layers = [each for kinds in zip(*both, strict=True) for each in kinds]
+            self._units[key] = [embedding, tied.head(), plan.head(), module, copy, *layers]
         return self._units[key]
 
     def works(self, par: Parallelism) -> list[Work]:
@@ -252,7 +251,7 @@ class Parts:
 
     def _block(self, par: Parallelism) -> int:
         known = self._scripts[mesh_key(par)]
-        plan = DecoderPlan(Setting(self.model, replace(par, pp=1, virtual_stages=1)))
+        plan = DecoderPlan(Setting(self.model, _alone(par)))
         rows = []
         for unit, work in zip(self.units(par), self.works(par), strict=True):
             times = [known[script] for script in work]
@@ -265,9 +264,26 @@ class Parts:
             rows.append((row, unit.sizes(plan.experts)))
         return self.space.block(rows, plan.rules(0))
 
+    def splits(self, par: Parallelism, counts: Sequence[int | None]) -> tuple[int, int]:
+        """The units of each part of a layout's pipeline with these numbers of recomputed layers,
+        next to each other: the first, and one past the last."""
+        every = [replace(par, recompute_layers=count) for count in counts]
+        if len(every) == 1:
+            found = self.split(every[0])
+            return found, found + 1
+        first = self.once(
+            ("splits", self._split_key(par), tuple(counts)),
+            lambda: min(self._split(each) for each in every),
+        )
+        return first, first + len(every)
+
     def split(self, par: Parallelism) -> int:
         """The units of each part of a layout's pipeline."""
-        key = (
+        key = "split", self._split_key(par), par.recompute_layers
+        return self.once(key, lambda: self._split(par))
+
+    def _split_key(self, par: Parallelism) -> Hashable:
+        return (
             par.pp,
             par.virtual_stages,
             par.both_ways,
@@ -275,7 +291,6 @@ class Parts:
             par.partition,
             par.mtp,
         )
-        return self.once(("split", *key), lambda: self._split(par))
 
     def _split(self, par: Parallelism) -> int:
         at = Setting(self.model, par)
@@ -285,7 +300,11 @@ class Parts:
         for part, (count, first, modules) in enumerate(
             zip(layout.layers, layout.first, layout.mtp, strict=True)
         ):
-            units = [*self.kinds.layers[first : first + count], *[MODULE] * modules]
+            units = list(self.kinds.layers[first : first + count])
+            if par.recompute_layers is not None:
+                left = units[par.recompute_layers :]
+                units[par.recompute_layers :] = [unit + len(self.kinds.samples) for unit in left]
+            units += [MODULE] * modules
             units = [EMBEDDING, *units] if part == 0 else units
             units += [SHARED_HEAD if shared else HEAD] if part == place.parts - 1 else []
             parts.append(units)
@@ -323,7 +342,7 @@ class Parts:
         """Times of messages into each part."""
         at = Setting(self.model, par)
         size = at.full // par.tp if par.scatter_gather else at.cut
-        key = stage_key(par), par.tp, size, self.split(par)
+        key = stage_key(par), par.tp, size, at.cut, self._split_key(par)
         return self.once(("messages", key), lambda: self._into_parts(par, size, at))
 
     def _into_parts(self, par: Parallelism, size: int, at: Setting) -> int:
@@ -367,6 +386,8 @@ class Parts:
     def data(self, par: Parallelism) -> int:
         """A choice of data parallelism, made anew."""
         units = self.units(par)
+        if par.recompute_layers is None:
+            units = [*units, *units[COPY + 1 :]]
         reduce = [self._reduction(par, unit.trained) for unit in units]
         gather = [self._gathering(par, unit.trained, unit.width) for unit in units]
         replicas = [self._replicas(par, unit.trained) for unit in units]
@@ -487,6 +508,11 @@ class Parts:
         low, high = self.clock.kernels(steps)
         each = (high - low) / (many - few)
         return max(low - each * few, 0.0), each
+
+
+def _alone(par: Parallelism) -> Parallelism:
+    """The same layers without a pipeline."""
+    return replace(par, pp=1, virtual_stages=1, schedule="1f1b", layers_per_stage=None)
 
 
 def _pair(found: Iterable[tuple[str, list[Call]]]) -> tuple[list[Call], list[Call]]:

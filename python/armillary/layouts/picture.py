@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ..units import PS_PER_NS
 from .result import Cell, OnFront, Ranked
-from .space import LayoutSpace
+from .space import Choice, LayoutSpace
 
 
 def picture(
@@ -27,12 +27,12 @@ def picture(
     ]
     cells, front = space.parts.space.picture(limits, near, cell_of, None)
 
-    def options(group: int, data: int) -> dict[str, object]:
-        return {**space.options(group, data), **software}
+    def options(group: int, choice: Choice) -> dict[str, object]:
+        return {**space.options(group, choice), **software}
 
     points = []
-    for group, data, _, estimate, size, _, _ in front:
-        chosen = options(group, data)
+    for group, choice, _, estimate, size, _, _ in front:
+        chosen = options(group, choice)
         step = next((each.step_ns for each in best if each.options == chosen), None)
         points.append(OnFront(chosen, estimate / PS_PER_NS, size, step))
     found = []

@@ -29,7 +29,7 @@ from .measured import known_steps, with_steps
 from .measured_file import MeasuredStep
 from .picture import picture
 from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, SearchInterrupted, separated
-from .space import SEVERAL, LayoutSpace, space_of
+from .space import Choice, LayoutSpace, space_of
 from .timing import Clock
 
 Progress = Callable[[float], None]
@@ -46,8 +46,8 @@ _PARTS = ("weights", "gradients", "optimizer state", "activations", "temporary b
 _UNSURE = 1.1
 """The least memory of a few layouts is trusted where it is above the limit by more than this."""
 
-Row = tuple[int, int, int, int, int, int, str]
-"""Group, choice of data parallelism, bound, estimate, bytes, fullest stage, whether it fits."""
+Row = tuple[int, Choice, int, int, int, int, str]
+"""Group, choice among its layouts, bound, estimate, bytes, fullest stage, whether it fits."""
 
 
 class NoLayout(InputError):
@@ -79,9 +79,9 @@ class Search:
     """Simulated layouts, the fastest first."""
     others: list[Ranked] = field(default_factory=list)
     """Simulated layouts that need more bytes than are searched."""
-    done: set[tuple[int, int]] = field(default_factory=set)
+    done: set[tuple[int, Choice]] = field(default_factory=set)
     """Layouts that were simulated."""
-    long: set[tuple[int, int]] = field(default_factory=set)
+    long: set[tuple[int, Choice]] = field(default_factory=set)
     """Layouts that were not, because that takes minutes."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
     """Warnings of each run, by the options of its layout."""
@@ -183,8 +183,8 @@ class Search:
 
     def simulated(self, row: Row) -> Ranked | None:
         """A layout with its simulated step; none where that would take minutes."""
-        group, data, bound, estimate, size, _, fits = row
-        chosen = {**self.space.options(group, data), **self.job.software}
+        group, choice, bound, estimate, size, _, fits = row
+        chosen = {**self.space.options(group, choice), **self.job.software}
         made = build(self.job.model, **chosen)
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="this run simulates")
@@ -377,14 +377,14 @@ def _refused(search_: Search, winner: Ranked) -> list[Refused]:
 
 
 def _reason(search_: Search, row: Row) -> Refused:
-    group, data, _, estimate, size, stage, _ = row
+    group, choice, _, estimate, size, stage, _ = row
     space = search_.space
-    par = space.layout(group, data)
-    held = space.parts.space.held(group, data)[stage]
+    par = space.layout(group, choice)
+    held = space.parts.space.held(group, choice)[stage]
     largest = max(range(len(held)), key=lambda part: held[part])
     most = search_.limits[1 if search_.job.near else 0]
     return Refused(
-        {**space.options(group, data), **search_.job.software},
+        {**space.options(group, choice), **search_.job.software},
         estimate / PS_PER_NS,
         stage,
         _PARTS[largest],
@@ -397,13 +397,7 @@ def _reason(search_: Search, row: Row) -> Refused:
 
 def _change(search_: Search, par: Parallelism, most: int) -> dict[str, object] | None:
     """The change of memory's options after which the layout fits, the one that frees least."""
-    space = search_.space
-    wanted = {
-        (name, value)
-        for name in ("recompute_modules", "recompute", "zero", "sp")
-        for value in space.axes[name]
-        if value != getattr(par, name)
-    }
+    space, core = search_.space, search_.space.parts.space
     found = []
     for group, frame in enumerate(space.frames):
         if (frame.tp, frame.cp, frame.pp, frame.ep, frame.etp) != (
@@ -415,17 +409,36 @@ def _change(search_: Search, par: Parallelism, most: int) -> dict[str, object] |
         ):
             continue
         for at, zero in enumerate(space.stages[group]):
-            other = replace(frame, zero=zero)
-            changed = [name for name in SEVERAL if getattr(other, name) != getattr(par, name)]
-            if len(changed) != 1 or (changed[0], getattr(other, changed[0])) not in wanted:
+            data, counts = space.first[group] + at, space.counts[group]
+            same = par.recompute_layers in counts
+            count = par.recompute_layers if same else counts[0]
+            changed = _changed(
+                space.several, par, replace(frame, zero=zero, recompute_layers=count)
+            )
+            if not changed:
                 continue
-            size = max(map(sum, space.parts.space.held(group, space.first[group] + at)))
+            choice, size = core.first_that_fits(group, data, most)
+            if same:
+                choice = data, counts.index(par.recompute_layers)
+                size = max(map(sum, core.held(group, choice)))
             if size <= most:
-                found.append((-size, changed[0], getattr(other, changed[0])))
+                other = space.layout(group, choice)
+                found.append((-size, changed[-1], {name: getattr(other, name) for name in changed}))
     if not found:
         return None
-    _, name, value = min(found, key=lambda each: (each[0], each[1], str(each[2])))
-    return {name: value}
+    return min(found, key=lambda each: (each[0], each[1], str(each[2][each[1]])))[2]
+
+
+_FREES = ("recompute_modules", "recompute", "recompute_layers", "zero", "sp")
+"""Options whose change frees memory."""
+
+
+def _changed(names: Sequence[str], par: Parallelism, other: Parallelism) -> list[str]:
+    """The one option in which another layout differs, if its change may free memory; the number of
+    recomputed layers together with full recomputation."""
+    found = [name for name in names if getattr(other, name) != getattr(par, name)]
+    both = found == ["recompute", "recompute_layers"] and other.recompute_layers is not None
+    return found if both or (len(found) == 1 and found[0] in _FREES) else []
 
 
 def _too_long(search_: Search) -> Problem:

@@ -1,7 +1,9 @@
 """The layouts of a model on a number of ranks, as groups of parts that many of them share.
 
 A layout is a frame (degrees, schedule, micro-batch), what is recomputed, and ZeRO. Frames and
-recomputation make a group; its layouts differ in ZeRO. Not here: the parts (`parts.py`), which of
+recomputation make a group; its layouts differ in ZeRO. Where recomputation counts layers, a layout
+has the fewest that fit the memory, of the values that are searched: with more, a step has more to
+do. The core finds them. Not here: the parts (`parts.py`), which of
 the layouts is the best (`search.py`)."""
 
 from __future__ import annotations
@@ -10,16 +12,19 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import NamedTuple
 
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..platform import Platform
 from ..workload.checks import combination_faults
+from ..workload.decoder_plan import laid_out
 from ..workload.frameworks import Framework, load_framework
 from ..workload.parallelism import FRAMEWORK_KEYS, Parallelism
 from ..workload.parallelism_reader import filled_in
-from ..workload.placement import even
-from .axes import Values, defaults
+from ..workload.placement import even, shortened, split, split_by_cost
+from ..workload.setting import Setting
+from .axes import BY_COST, Values, defaults
 from .job import Job
 from .keys import block_key
 from .parts import Parts
@@ -36,13 +41,28 @@ FRAME = (
     "virtual_stages",
     "overlap_passes",
     "sp",
+    "layers_per_stage",
 )
-REPEATED = ("recompute", "recompute_modules")
+REPEATED = ("recompute", "recompute_modules", "recompute_layers")
 SEVERAL = (*FRAME, "zero", *REPEATED)
-"""Options that may have several values."""
+"""Options that have several values by default."""
+Choice = tuple[int, int]
+"""A layout of a group: its choice of data parallelism, and the place of its number of recomputed
+layers among those of the group."""
 _PLAIN = Parallelism()
 _UNBOUND = ("whole_tensors", "unflatten_us", "grad_all_reduce", "fp32_grad_reduce", "bucket_mb")
 """Behaviour of frameworks that no bound knows. With ZeRO 0 and 1, layers may share a bucket."""
+
+
+class LayoutGroup(NamedTuple):
+    """Layouts that share their blocks and passes."""
+
+    frame: Parallelism
+    """A layout without its ZeRO stage, with the first number of recomputed layers."""
+    zeros: tuple[int, ...]
+    """ZeRO stages."""
+    counts: tuple[int | None, ...]
+    """Numbers of recomputed layers, the fewest first."""
 
 
 @dataclass
@@ -61,13 +81,16 @@ class LayoutSpace:
     """Training framework that decides what is neither an axis nor given in `software`."""
     software: Mapping[str, object] = field(default_factory=dict)
     """Behaviour of the framework that the user chose."""
-    groups: list[tuple[Parallelism, tuple[int, ...]]] = field(default_factory=list)
-    """Each group, the layout without its ZeRO stage, and its ZeRO stages; found where there are
-    none."""
+    groups: list[LayoutGroup] = field(default_factory=list)
+    """Each group; found where there are none."""
     frames: list[Parallelism] = field(default_factory=list)
     """Group by group, the layout without its ZeRO stage and what the framework decides."""
     stages: list[tuple[int, ...]] = field(default_factory=list)
     """ZeRO stages of each group."""
+    counts: list[tuple[int | None, ...]] = field(default_factory=list)
+    """Numbers of recomputed layers of each group."""
+    several: tuple[str, ...] = SEVERAL
+    """Options that may differ from layout to layout."""
     first: list[int] = field(default_factory=list)
     """Index of each group's first choice of data parallelism."""
 
@@ -75,29 +98,38 @@ class LayoutSpace:
         """Finds the layouts and takes the times of their parts. Says which share is done."""
         self._valid: dict[Hashable, bool] = {}
         self._sets: dict[Hashable, tuple[int, int]] = {}
+        self._by_cost: dict[int, str | None] = {}
         self.groups = self.groups or [
             each for frame in self._frames() for each in self._groups(frame)
         ]
-        of_groups = (self._decided(par, zeros[0]) for par, zeros in self.groups)
+        of_groups = (self._decided(par, zeros[0]) for par, zeros, _ in self.groups)
         self.parts.measure(of_groups, lambda share: say(0.1 + 0.8 * share))
         space = self.parts.space
-        for frame, zeros in self.groups:
+        for frame, zeros, counts in self.groups:
             span = self._data(frame, zeros)
             par = self._decided(frame, zeros[0])
             space.group(
                 self.parts.pipeline(par),
-                self.parts.split(par),
+                self.parts.splits(par, counts),
                 self.parts.block(par),
                 self.parts.messages(par),
                 span,
             )
             self.frames.append(frame)
             self.stages.append(zeros)
+            self.counts.append(counts)
             self.first.append(span[0])
 
-    def layout(self, group: int, data: int) -> Parallelism:
-        """A layout by its group and its choice of data parallelism."""
-        return self._decided(self.frames[group], self.stages[group][data - self.first[group]])
+    def layout(self, group: int, choice: Choice) -> Parallelism:
+        """A layout by its group and its choice."""
+        plain = self._plain(group, choice)
+        return self._decided(plain, plain.zero)
+
+    def _plain(self, group: int, choice: Choice) -> Parallelism:
+        """A layout without what its framework decides."""
+        data, at = choice
+        zero, count = self.stages[group][data - self.first[group]], self.counts[group][at]
+        return replace(self.frames[group], zero=zero, recompute_layers=count)
 
     def _decided(self, frame: Parallelism, zero: int) -> Parallelism:
         """A layout with what its framework decides, as `run` has it."""
@@ -112,10 +144,10 @@ class LayoutSpace:
         }
         return replace(plain, **chosen)  # type: ignore[arg-type]
 
-    def options(self, group: int, data: int) -> dict[str, object]:
+    def options(self, group: int, choice: Choice) -> dict[str, object]:
         """The options of the model's workload that make a layout, without those that are as by
         default and without the framework's."""
-        par = replace(self.frames[group], zero=self.stages[group][data - self.first[group]])
+        par = self._plain(group, choice)
         named = {each.name for each in self.framework.choices} if self.framework else set()
         found = {
             each.name: getattr(par, each.name)
@@ -136,6 +168,11 @@ class LayoutSpace:
 
     def _frames(self) -> Iterator[Parallelism]:
         of = self.axes
+        more = [name for name in self.several if name not in SEVERAL]
+        bases = [
+            replace(self.base, **dict(zip(more, row, strict=True)))  # type: ignore[arg-type]
+            for row in product(*(of[name] for name in more))
+        ]
         for tp, cp, pp in product(of["tp"], of["cp"], of["pp"]):
             dp, rest = divmod(self.ranks, tp * cp * pp)  # type: ignore[operator]
             if rest:
@@ -144,18 +181,19 @@ class LayoutSpace:
             for row in rows:
                 if not self._plausible(tp, cp, pp, dp, row):  # type: ignore[arg-type]
                     continue
-                frame = self._frame(tp, cp, pp, dp, row)
-                if not combination_faults(self.model, frame):
-                    yield frame
+                for base in bases:
+                    frame = self._frame(base, tp, cp, pp, dp, row)
+                    if frame and not combination_faults(self.model, frame):
+                        yield frame
 
     def _plausible(self, tp: int, cp: int, pp: int, dp: int, row: Sequence[object]) -> bool:
         """Whether a frame may be a layout, by what is quick to see."""
-        ep, etp, micro_batch, schedule, chunks, overlap, sp = row
+        ep, etp, micro_batch, schedule, chunks, overlap, sp, layers = row
         model, batch = self.model, self.base.global_batch or 0
         one_by_one = schedule in ("1f1b", "interleaved")
         wrong = (
             batch % (dp * micro_batch)  # type: ignore[operator]
-            or (pp == 1 and (schedule != "1f1b" or chunks != 1))
+            or (pp == 1 and (schedule != "1f1b" or chunks != 1 or layers == BY_COST))
             or (chunks != 1 and not (one_by_one and self._deals_evenly(pp, chunks)))
             or (tp == 1 and (sp or (etp == 1 and cp == 1)))
             or (model.experts and tp > 1 and not sp)
@@ -172,29 +210,66 @@ class LayoutSpace:
         )
 
     def _frame(
-        self, tp: object, cp: object, pp: object, dp: int, row: Sequence[object]
-    ) -> Parallelism:
+        self,
+        base: Parallelism,
+        tp: object,
+        cp: object,
+        pp: object,
+        dp: int,
+        row: Sequence[object],
+    ) -> Parallelism | None:
+        """A layout without what it recomputes; none where dealing layers by cost gives the same
+        division as dealing them evenly."""
         named = dict(zip(FRAME, (tp, cp, pp, *row), strict=True))
         if named["virtual_stages"] != 1 and named["schedule"] == "1f1b":
             named["schedule"] = "interleaved"
-        exchange = self.base.cp_comm_type
+        if named["layers_per_stage"] == BY_COST:
+            parts: int = pp * named["virtual_stages"]  # type: ignore[operator]
+            if parts not in self._by_cost:
+                counts = split_by_cost(self.model, parts)
+                usual = counts == split(self.model.layers, parts)
+                self._by_cost[parts] = None if usual else shortened(counts)
+            if self._by_cost[parts] is None:
+                return None
+            named["layers_per_stage"] = self._by_cost[parts]
+        exchange = base.cp_comm_type
         if cp != 1 and exchange is None:
-            exchange = "p2p" if self.base.attention == "flash" else "all_gather"
-        return replace(self.base, dp=dp, cp_comm_type=exchange, **named)  # type: ignore[arg-type]
+            exchange = "p2p" if base.attention == "flash" else "all_gather"
+        return replace(base, dp=dp, cp_comm_type=exchange, **named)  # type: ignore[arg-type]
 
-    def _groups(self, frame: Parallelism) -> Iterator[tuple[Parallelism, tuple[int, ...]]]:
+    def _groups(self, frame: Parallelism) -> Iterator[LayoutGroup]:
         """The frame with each recomputation, and the ZeRO stages that go with it."""
-        for recompute, modules in product(*(self.axes[name] for name in REPEATED)):
-            if modules and recompute in ("full", "ops"):
-                continue
-            par = replace(frame, recompute=recompute, recompute_modules=modules)  # type: ignore[arg-type]
+        for (recompute, modules), counts in self._repeated(frame):
+            par = replace(
+                frame,
+                recompute=recompute,  # type: ignore[arg-type]
+                recompute_modules=modules,  # type: ignore[arg-type]
+                recompute_layers=counts[0],
+            )
             zeros = [zero for zero in self._zeros(par) if self._fits_together(par, zero)]
             # A framework may have layers do something else with another ZeRO stage.
             blocks: dict[Hashable, list[int]] = {}
             for zero in zeros:
                 key = block_key(self._decided(par, zero)) if self.framework else None
                 blocks.setdefault(key, []).append(zero)
-            yield from ((par, tuple(each)) for each in blocks.values())
+            yield from (LayoutGroup(par, tuple(each), counts) for each in blocks.values())
+
+    def _repeated(
+        self, frame: Parallelism
+    ) -> Iterator[tuple[tuple[object, object], tuple[int | None, ...]]]:
+        """Kinds of recomputation with modules, and numbers of layers that are in one group."""
+        numbers = self.axes["recompute_layers"]
+        most = max(laid_out(Setting(self.model, frame)).layers)
+        # All layers of each part are the same as no number.
+        least = most if None in numbers else most + 1
+        counted = sorted(n for n in numbers if isinstance(n, int) and n < least)
+        for recompute, modules in product(*(self.axes[name] for name in REPEATED[:2])):
+            if recompute == "full" and counted and not modules:
+                yield (recompute, modules), tuple(counted)
+            if (None in numbers or recompute != "full") and not (
+                modules and recompute in ("full", "ops")
+            ):
+                yield (recompute, modules), (None,)
 
     def _zeros(self, par: Parallelism) -> tuple[int, ...]:
         """ZeRO stages; where nothing is replicated they all do the same."""
@@ -212,9 +287,11 @@ class LayoutSpace:
             zero,
             par.recompute,
             par.recompute_modules,
+            par.recompute_layers is None,
             par.overlap_passes,
             par.schedule,
             par.folded > 1,
+            *(getattr(par, name) for name in self.several if name not in SEVERAL),
         )
         if key not in self._valid:
             self._valid[key] = not combination_faults(self.model, replace(par, zero=zero))
@@ -234,8 +311,7 @@ def space_of(
     job: Job, target: Platform, clock: Clock, like: LayoutSpace | None = None
 ) -> LayoutSpace:
     """The space of a job on a machine, without layouts so far. What they have in common with those
-    of `like`, that of the same job on another machine, is shared. Raises `InputError` for several
-    values of an option that takes one."""
+    of `like`, that of the same job on another machine, is shared."""
     shape, count, given = job.shape, target.npus, job.layout
     behaviour = job.framework_set or {}
     own = {"global_batch": job.global_batch, "seq": job.seq, "framework_set": behaviour}
@@ -243,11 +319,8 @@ def space_of(
     node = target.describe()["fabric"]["dims"][0]["size"]
     flash = base.attention == "flash" and given.get("attention", ("flash",)) == ("flash",)
     axes = {**defaults(shape, count, node, flash), **{k: tuple(v) for k, v in given.items()}}
-    one = {name: values[0] for name, values in axes.items() if name not in SEVERAL}
-    several = [name for name, values in axes.items() if name not in SEVERAL and len(values) > 1]
-    if several:
-        said = f"several values of {several[0]}"
-        raise InputError([Problem("--layout", several[0], said, "one value of this option")])
+    names = several(given)
+    one = {name: values[0] for name, values in axes.items() if name not in names}
     found = LayoutSpace(
         shape,
         Parts(shape, clock, None if like is None else like.parts),
@@ -257,10 +330,17 @@ def space_of(
         frozenset(given),
         None if job.framework is None else load_framework(job.framework),
         behaviour,
+        several=names,
     )
     if like is not None and (like.ranks, like.axes) == (count, axes):
         found.groups = like.groups
     return found
+
+
+def several(layout: Mapping[str, Sequence[object]]) -> tuple[str, ...]:
+    """Options that may differ from layout to layout where a user chose these values."""
+    more = (name for name, values in layout.items() if name not in SEVERAL and len(values) > 1)
+    return (*SEVERAL, *more)
 
 
 def _refuse(par: Parallelism) -> None:

@@ -107,6 +107,11 @@ class DecoderPlan(StagePlan):
             )
         return found
 
+    def counted(self, layer: int) -> tuple[Unit, Unit]:
+        """Layer `layer` where it is recomputed from its own input, and where it is left out."""
+        unit = self.layer(f"layer{layer}", layer)
+        return self._checkpoint([unit], layer)[0], self._kept(unit, layer)
+
     def _kept(self, unit: Unit, layer: int) -> Unit:
         """A layer that full recomputation leaves out."""
         spared = self._back(layer)

@@ -14,6 +14,7 @@ from armillary.model.files import load_model
 from armillary.platform import Platform
 from armillary.workload.parallelism import Parallelism
 from armillary.workload.parallelism_reader import parallelism
+from armillary.workload.placement import shortened, split_by_cost
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ def draw(model: str, ranks: int, count: int, seed: int) -> Iterator[Drawn]:
         options = _options(rng, ranks, bool(shape.experts))
         if options is None:
             continue
+        if options["pp"] != 1 and rng.random() < 0.3:
+            parts = int(str(options["pp"])) * int(str(options.get("virtual_stages", 1)))
+            options["layers_per_stage"] = shortened(split_by_cost(shape, parts))
         try:
             par = parallelism(shape, loaded.name, options)
         except InputError:
@@ -63,6 +67,7 @@ def _options(rng: random.Random, ranks: int, experts: bool) -> dict[str, object]
     options["recompute"] = rng.choice(["none", "selective", "full"])
     if options["recompute"] == "none" and rng.random() < 0.4:
         options["recompute_modules"] = rng.choice(["layernorm", "activation"])
+    options |= _numbers(rng, options["recompute"] == "full")
     options["sp"] = tp > 1 and (experts or rng.random() < 0.6)
     if experts:
         options["ep"] = rng.choice([1, 2, 4, 8])
@@ -82,6 +87,15 @@ def _options(rng: random.Random, ranks: int, experts: bool) -> dict[str, object]
     return options
 
 
+def _numbers(rng: random.Random, full: bool) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if full and rng.random() < 0.6:
+        found["recompute_layers"] = rng.randint(1, 32)
+    if rng.random() < 0.2:
+        found["precision"] = "fp8"
+    return found
+
+
 def space_of(model: str, target: Platform, drawn: list[Drawn]) -> tuple[Parts, list[int]]:
     """The parts of some layouts, each a group of its own, and the index of its choice of data
     parallelism."""
@@ -94,7 +108,7 @@ def space_of(model: str, target: Platform, drawn: list[Drawn]) -> tuple[Parts, l
         indices.append(data)
         parts.space.group(
             parts.pipeline(par),
-            parts.split(par),
+            parts.splits(par, (par.recompute_layers,)),
             parts.block(par),
             parts.messages(par),
             (data, data + 1),

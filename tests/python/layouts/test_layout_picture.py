@@ -33,8 +33,11 @@ def test_cells_and_front_are_those_of_all_layouts(model: str, near: bool) -> Non
     found = _opened(model, near)
     core = found.space.parts.space
     front, cells = picture(found.space, found.limits, near, {}, [])
-    core.search((2**63, 2**63), False, (core.layouts, 0), None)
-    rows = core.fastest(0, core.layouts)
+    core.search(found.limits, near, (core.layouts, 0), None)
+    rows = [
+        *core.fastest(0, core.layouts),
+        *core.refused(found.limits, near, 2**63, core.layouts),
+    ]
     assert len(rows) == core.layouts == sum(each.layouts for each in cells)
     most = found.limits[1 if near else 0]
     by_degrees: dict[tuple[int, ...], list[tuple[int, int]]] = {}

@@ -12,16 +12,11 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.layouts import axes
 from armillary.layouts.job import Job
-from armillary.layouts.parts import Parts
 from armillary.layouts.result import Ranked, SearchInterrupted
-from armillary.layouts.search import Row, Search, search
+from armillary.layouts.search import Row, Search, opened, search
 from armillary.layouts.space import LayoutSpace
-from armillary.layouts.timing import Clock
-from armillary.model.decoder_reader import decoder
-from armillary.model.files import load_model
 from armillary.platform import Platform
 from armillary.platform.platform import fit_limits
-from armillary.workload.parallelism_reader import parallelism
 from armillary.workload.transformer import footprints
 
 PLATFORM = "dgx-h100-16n"
@@ -36,12 +31,17 @@ def _drawn(seed: int, experts: bool) -> dict[str, tuple[object, ...]]:
         "micro_batch": (1, 2),
         "zero": (0, 1, 2, 3),
         "schedule": ("1f1b", "zb-h1"),
+        "layers_per_stage": (None, "cost"),
+        "precision": ("bf16", "fp8"),
     }
     found = {name: tuple(sorted(rng.sample(of, 2), key=str)) for name, of in some.items()}
+    for name in rng.sample(sorted(found), 2):
+        found[name] = found[name][:1]
     one = {
         "virtual_stages": (1,),
         "recompute": ("full",),
         "recompute_modules": (None,),
+        "recompute_layers": (None,),
         "overlap_passes": (False,),
     }
     return {**found, **one, "ep": (rng.choice((2, 4)),) if experts else (1,)}
@@ -52,16 +52,12 @@ def test_the_winner_equals_that_of_all_simulations(model: str, seed: int) -> Non
     """The best layout of a drawn space is the fastest of all its layouts that fit."""
     given = _drawn(seed, model == "mixtral-8x7b")
     found = search(model, PLATFORM, 32, global_batch=32, seq=2048, layout=given)
-    loaded = load_model(model)
-    shape, target = decoder(loaded), Platform.load(PLATFORM, npus=32)
-    base = parallelism(shape, model, {"global_batch": 32, "seq": 2048})
-    values = {**axes.defaults(shape, 32, 8, True), **given}
-    space = LayoutSpace(shape, Parts(shape, Clock(target)), base, values, 32, frozenset(given))
-    space.fill()
+    target = Platform.load(PLATFORM, npus=32)
+    space = opened(Job.of(model, 32, global_batch=32, seq=2048, layout=given), target).space
     steps = []
     for group, zeros in enumerate(space.stages):
         for at in range(len(zeros)):
-            options = space.options(group, space.first[group] + at)
+            options = space.options(group, (space.first[group] + at, 0))
             run = arm.simulate(arm.workload.build(model, **options), target)
             if run.fits == "yes":
                 steps.append(run.step_time_ns)
@@ -102,7 +98,8 @@ def test_recommended_layouts_fit_and_reasons_hold() -> None:
         (["tpp=1"], "is unknown"),
         (["dp=4"], "is decided by the search"),
         (["lora_rank=4"], "is not searched"),
-        (["recompute_layers=2"], "is not searched"),
+        (["recompute_method=uniform"], "is not searched"),
+        (["recompute_layers=0,2"], "0 recomputes no layer"),
         (["bucket_mb=25"], "describes a framework"),
         (["tp=1", "tp=2"], "is given twice"),
         (["tp=4..2"], "invalid range: 4..2"),
@@ -118,20 +115,32 @@ def test_wrong_values_are_refused(given: list[str], said: str) -> None:
     assert said in str(error.value)
 
 
+def test_values_are_read() -> None:
+    """Ranges, no value, and modules that are recomputed together."""
+    given = ["tp=1..3,8", "recompute_layers=none,4", "recompute_modules=mlp,layernorm+activation"]
+    assert axes.read([*given, "layers_per_stage=none,cost,9*2+7*2"], "llama-3-8b") == {
+        "tp": (1, 2, 3, 8),
+        "layers_per_stage": (None, "cost", "9*2,7*2"),
+        "recompute_layers": (None, 4),
+        "recompute_modules": ("mlp", "layernorm,activation"),
+    }
+
+
 def test_spaces_without_a_layout_are_refused() -> None:
     """No layout divides the heads, or none fits; the error says which."""
     with pytest.raises(InputError, match="no layout of these values on 8 ranks"):
         search("llama-3-8b", PLATFORM, 8, global_batch=8, layout={"tp": (3,)})
     with pytest.raises(InputError, match="no layout fits: each needs"):
         search("llama-3-405b", PLATFORM, 8, global_batch=8)
-    with pytest.raises(InputError, match="several values of precision"):
-        search("llama-3-8b", PLATFORM, 8, layout={"precision": ("bf16", "fp8")})
 
 
 class _Core:
     """Two layouts; the faster one is kept only when its bound is below what is asked for."""
 
-    every = ((0, 0, 10_000, 10_000, 1, 0, "yes"), (1, 1, 15_000, 30_000, 1, 0, "yes"))
+    every: tuple[Row, ...] = (
+        (0, (0, 0), 10_000, 10_000, 1, 0, "yes"),
+        (1, (1, 0), 15_000, 30_000, 1, 0, "yes"),
+    )
     layouts = 2
 
     def __init__(self) -> None:

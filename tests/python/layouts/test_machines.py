@@ -32,6 +32,8 @@ FEW = {
     "virtual_stages": (1,),
     "recompute": ("none", "full"),
     "recompute_modules": (None,),
+    "recompute_layers": (None,),
+    "layers_per_stage": (None,),
 }
 RUN = {"global_batch": 32, "seq": 2048}
 
@@ -45,7 +47,7 @@ def _values(found: MachinePlan, layout: dict[str, tuple[object, ...]]) -> list[t
         space = opened(Job.of(found.model, 1, layout=layout, **RUN), target).space  # type: ignore[arg-type]
         for group, zeros in enumerate(space.stages):
             for at in range(len(zeros)):
-                options = space.options(group, space.first[group] + at)
+                options = space.options(group, (space.first[group] + at, 0))
                 run = arm.simulate(arm.workload.build(found.model, **options), target)
                 if run.fits == "yes":
                     held = max(stage.total for stage in footprints(found.model, **options))

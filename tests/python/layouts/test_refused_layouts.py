@@ -36,7 +36,7 @@ _EACH = 40
 """Most reasons of one space."""
 _PARTS = ("weights", "gradients", "optimizer", "activations", "temporary")
 _WORDS = {"optimizer state": "optimizer", "temporary buffers": "temporary"}
-_FREES = ("recompute_modules", "recompute", "zero", "sp")
+_FREES = ("recompute_modules", "recompute", "recompute_layers", "zero", "sp")
 
 
 def _space(number: int) -> Search:
@@ -54,6 +54,9 @@ def _space(number: int) -> Search:
         "virtual_stages": (1, 2),
         "overlap_passes": (False,),
     }
+    some = rng.sample(range(1, 20), 3)
+    layout["recompute_layers"] = (None, *sorted(some)) if rng.random() < 0.8 else (None,)
+    layout["layers_per_stage"] = (rng.choice((None, "cost")),)
     if model in ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3"):
         layout["ep"] = rng.choice([(1, 4), (8,), (4, 8)])
     if rng.random() < 0.3:
@@ -91,6 +94,8 @@ def _change(found: Search, options: dict[str, object]) -> dict[str, object] | No
             if value == getattr(now, name) or (name == "zero" and now.copies == 1):
                 continue
             changed = {**options, name: value}
+            if name == "recompute_layers" and value is not None:
+                changed["recompute"] = "full"
             # A layout without it, not one with the default.
             changed = {key: each for key, each in changed.items() if each is not None}
             try:
@@ -98,10 +103,14 @@ def _change(found: Search, options: dict[str, object]) -> dict[str, object] | No
             except InputError:
                 continue
             if _fits(found, size):
-                fitting.append((-size, name, str(value), value))
+                # Of equal ones the fewest layers.
+                order = f"{value:4}" if isinstance(value, int) else str(value)
+                fitting.append((-size, name, order, value))
     if not fitting:
         return None
     _, name, _, value = min(fitting, key=lambda each: each[:3])
+    if name == "recompute_layers" and value is not None and now.recompute != "full":
+        return {"recompute": "full", name: value}
     return {name: value}
 
 
