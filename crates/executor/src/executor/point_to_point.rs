@@ -81,11 +81,12 @@ impl<B: Backend> Executor<'_, B> {
             None => Sender::Node(owner.node),
             Some(_) => Sender::Beside(None),
         };
-        self.depart(sender, owner.rank, transfer, self.handling(owner, src, dst, bytes));
+        let handling = self.handling(owner, src, dst, bytes);
+        self.depart(sender, owner.rank, transfer, handling);
     }
 
     /// Time that a library adds to a message of the workload beyond the time of its bytes alone.
-    fn handling(&self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
+    fn handling(&mut self, owner: Owner, src: u32, dst: u32, bytes: u64) -> Span {
         if owner.graph().is_some() {
             return Span::ZERO;
         }

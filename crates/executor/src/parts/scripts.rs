@@ -42,6 +42,8 @@ pub(crate) struct Scripts<'a> {
     lowering: &'a dyn Lowering,
     shapes: Shapes<'a>,
     lowered: FxHashMap<Request, LaidOut>,
+    /// Times of messages by dimension and bytes: workloads repeat their sizes.
+    messages: FxHashMap<(u32, u64), Option<Span>>,
     scripts: Vec<FlatScript>,
     steps: Vec<Step>,
     /// Bytes for which the message of each step keeps the link by which it leaves.
@@ -55,6 +57,7 @@ impl<'a> Scripts<'a> {
             lowering,
             shapes: Shapes::new(&settings.sizes, settings.aligned_groups),
             lowered: FxHashMap::default(),
+            messages: FxHashMap::default(),
             scripts: Vec::new(),
             steps: Vec::new(),
             paced: Vec::new(),
@@ -68,8 +71,9 @@ impl<'a> Scripts<'a> {
     }
 
     /// Time that a library needs for a message of the workload; see [`Lowering::message`].
-    pub(crate) fn message(&self, dim: u32, bytes: u64) -> Option<Span> {
-        self.lowering.message(dim, bytes)
+    pub(crate) fn message(&mut self, dim: u32, bytes: u64) -> Option<Span> {
+        let lowering = self.lowering;
+        *self.messages.entry((dim, bytes)).or_insert_with(|| lowering.message(dim, bytes))
     }
 
     /// The lowering of a request, and where its scripts are.
