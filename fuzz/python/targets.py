@@ -115,6 +115,11 @@ def _import_dumps(folder: Path, files: Files) -> object:
     return imported.as_dict(), imported.workload.summary
 
 
+def _task_graphs() -> list[Files]:
+    path = ROOT / "tests/python/data/flexflow/flexnet_taskgraph_small.fbuf.gz"
+    return [{"graph.fbuf": gzip.decompress(path.read_bytes())}]
+
+
 def _import(folder: Path, files: Files) -> object:
     from armillary.workload.importer import import_traces
 
@@ -364,6 +369,7 @@ def _network(folder: Path, files: Files) -> object:
 TARGETS = (
     Target("kineto", _kineto, _import),
     Target("host_trace", _host, _import),
+    Target("task_graph", _task_graphs, _import),
     Target("flight_recorder", _flight_recorders, _import_dumps),
     Target("workload_json", lambda: [_written()], _workload, ".et"),
     Target("model", _models, _build),

@@ -45,7 +45,8 @@ Traces = Annotated[
     typer.Argument(
         metavar="TRACE...|TABLE...",
         help="Execution and Kineto traces of one run, or dumps of its flight recorders: files, "
-        "directories, archives. Or tables of measured kernels: .csv, .csv.gz.",
+        "directories, archives. Or a task graph of FlexFlow. Or tables of measured kernels: .csv, "
+        ".csv.gz.",
     ),
 ]
 Out = Annotated[

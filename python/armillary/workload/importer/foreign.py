@@ -11,7 +11,7 @@ from ...errors import Problem
 
 WANTED = (
     "Kineto traces (traceEvents, or a list of trace events), PyTorch execution traces (nodes) and "
-    "dumps of PyTorch's flight recorder, plain, gzip or tar"
+    "dumps of PyTorch's flight recorder, task graphs of FlexFlow; plain, gzip or tar"
 )
 _PROFILER = "record the run with torch.profiler and export_chrome_trace"
 _JAX = "Armillary imports PyTorch's recordings only; armillary workload builds a model's step"

@@ -27,6 +27,7 @@ import msgspec
 from ... import documents, machine
 from ...errors import InputError, Problem
 from ...plain_pickle import RefusedError, plain
+from ..task_graphs import is_graph
 from . import foreign
 
 Args = dict[str, Any]
@@ -101,19 +102,28 @@ class FlightDocument:
     value: dict[Any, Any]
 
 
+@dataclass(frozen=True)
+class GraphDocument:
+    """A task graph of FlexFlow, not yet read."""
+
+    data: bytes
+
+
 class RecordingKind(Enum):
     """Kind of a recorded file."""
 
     KINETO = "Kineto trace"
     HOST = "PyTorch execution trace"
     FLIGHT = "dump of PyTorch's flight recorder"
+    GRAPH = "task graph of FlexFlow"
 
 
-Document = KinetoDocument | HostDocument | FlightDocument
+Document = KinetoDocument | HostDocument | FlightDocument | GraphDocument
 _KINDS: dict[type, RecordingKind] = {
     KinetoDocument: RecordingKind.KINETO,
     HostDocument: RecordingKind.HOST,
     FlightDocument: RecordingKind.FLIGHT,
+    GraphDocument: RecordingKind.GRAPH,
 }
 
 
@@ -128,7 +138,7 @@ class Recording:
 
     @property
     def kind(self) -> RecordingKind:
-        """Kineto trace, host trace or flight recorder."""
+        """The kind of its document."""
         return _KINDS[type(self.document)]
 
 
@@ -255,6 +265,8 @@ def decode(name: str, data: bytes) -> Document:
         return _unpickled(name, data)
     if problem := foreign.of_bytes(name, data):
         raise InputError([problem])
+    if is_graph(data):
+        return GraphDocument(data)
     if _is_list(data):
         data = _as_document(data)
     if b'"entries"' in data and b'"profiling_name"' in data and data.lstrip()[:1] == b"{":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...errors import InputError, Problem
 from ...units import counted
+from .. import task_graphs
 from ..program import Program
 from ..summary import Memory, RankClass, Summary
 from . import (
@@ -67,7 +68,7 @@ def import_traces(
     progress: Progress | None = None,
 ) -> Imported:
     """Reads PyTorch execution traces and Kineto traces of one run, or dumps of its flight
-    recorders: files, directories, gzip, tar, in any order.
+    recorders, or a task graph of FlexFlow: files, directories, gzip, tar, in any order.
 
     `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the
     whole trace. `ranks` makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or
@@ -94,6 +95,8 @@ def import_traces(
 
 def _imported(paths: list[Path], options: Options, progress: Progress) -> Imported:
     recordings = _read(paths, progress)
+    if any(isinstance(each.document, reading.GraphDocument) for each in recordings):
+        return _graph(recordings, options)
     if any(isinstance(each.document, reading.FlightDocument) for each in recordings):
         return _flight(recordings, options, progress)
     run = _matched(recordings, progress)
@@ -176,6 +179,28 @@ def _without_durations(run: RecordedRun, options: Options) -> Imported:
     sources = [host_only.source(rank) for rank in found]
     notes = (*run.notes, host_only.note(found, step))
     return _finish(run.world, run.ranks[0].file, options, sources, (), notes)
+
+
+def _graph(recordings: list[reading.Recording], options: Options) -> Imported:
+    """A task graph of FlexFlow, which is a whole job in one file."""
+    first = next(each for each in recordings if isinstance(each.document, reading.GraphDocument))
+    assert isinstance(first.document, reading.GraphDocument)
+    given = {
+        "--step": options.step is not None,
+        "--ranks": options.ranks is not None,
+        "--skew": options.skew,
+        "--groups": bool(options.groups),
+    }
+    said = "has no effect on a task graph"
+    names = [name for name, is_given in given.items() if is_given]
+    problems = [Problem("", name, said, "without it") for name in names]
+    if len(recordings) > 1:
+        said = f"is a {first.kind.value}, next to other files"
+        problems.append(Problem(first.file, "", said, "one task graph alone"))
+    if problems:
+        raise InputError(problems)
+    workload, notes = task_graphs.import_graph(first.file, first.document.data)
+    return Imported(workload, (), notes)
 
 
 def _flight(recordings: list[reading.Recording], options: Options, progress: Progress) -> Imported:
