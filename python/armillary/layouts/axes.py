@@ -24,14 +24,13 @@ SIMULATED = (
     "lora_modules",
     "offload",
     "in_switch",
-    "zero_group",
     "recompute_method",
 )
 """Options whose effect only a simulation knows."""
 _ORDER = ("tp", "pp", "cp", "ep", "etp", "schedule", "virtual_stages", "overlap_passes")
 _LISTS = ("recompute_modules", "layers_per_stage")
 """Options whose values have commas; in a search they have plus signs."""
-_NONE = ("recompute_modules", "recompute_layers", "layers_per_stage", "etp")
+_NONE = ("recompute_modules", "recompute_layers", "layers_per_stage", "etp", "zero_group")
 """Options that may be left out."""
 BY_COST = "cost"
 """Layers of each part of the pipeline by what layers and the head multiply."""
@@ -74,6 +73,7 @@ def defaults(model: Decoder, ranks: int, node: int, flash: bool) -> dict[str, Va
         "micro_batch": (1, 2, 4, 8),
         "sp": (False, True),
         "zero": (0, 1, 2, 3),
+        "zero_group": (None, *(n for n in powers if 2 <= n <= min(node, ranks))),
         "recompute": ("none", "full") if flash else ("none", "selective", "full"),
         "recompute_modules": tuple(modules),
         "recompute_layers": (None, *range(1, model.layers)),

@@ -27,6 +27,7 @@ def least_bytes(job: Job, target: Platform) -> int | None:
         ("recompute", "full"),
         ("recompute_layers", None),
         ("layers_per_stage", None),
+        ("zero_group", None),
         ("micro_batch", min(axes["micro_batch"], key=lambda size: int(str(size)))),
         ("schedule", "1f1b"),
         ("virtual_stages", 1),

@@ -408,13 +408,12 @@ def _change(search_: Search, par: Parallelism, most: int) -> dict[str, object] |
             par.etp,
         ):
             continue
-        for at, zero in enumerate(space.stages[group]):
+        for at, (zero, shared) in enumerate(space.shards[group]):
             data, counts = space.first[group] + at, space.counts[group]
             same = par.recompute_layers in counts
             count = par.recompute_layers if same else counts[0]
-            changed = _changed(
-                space.several, par, replace(frame, zero=zero, recompute_layers=count)
-            )
+            other = replace(frame, zero=zero, zero_group=shared, recompute_layers=count)
+            changed = _changed(space.several, par, other)
             if not changed:
                 continue
             choice, size = core.first_that_fits(group, data, most)
@@ -422,14 +421,16 @@ def _change(search_: Search, par: Parallelism, most: int) -> dict[str, object] |
                 choice = data, counts.index(par.recompute_layers)
                 size = max(map(sum, core.held(group, choice)))
             if size <= most:
-                other = space.layout(group, choice)
-                found.append((-size, changed[-1], {name: getattr(other, name) for name in changed}))
+                layout = space.layout(group, choice)
+                found.append(
+                    (-size, changed[-1], {name: getattr(layout, name) for name in changed})
+                )
     if not found:
         return None
     return min(found, key=lambda each: (each[0], each[1], str(each[2][each[1]])))[2]
 
 
-_FREES = ("recompute_modules", "recompute", "recompute_layers", "zero", "sp")
+_FREES = ("recompute_modules", "recompute", "recompute_layers", "zero", "zero_group", "sp")
 """Options whose change frees memory."""
 
 

@@ -1,10 +1,10 @@
 """The layouts of a model on a number of ranks, as groups of parts that many of them share.
 
 A layout is a frame (degrees, schedule, micro-batch), what is recomputed, and ZeRO. Frames and
-recomputation make a group; its layouts differ in ZeRO. Where recomputation counts layers, a layout
-has the fewest that fit the memory, of the values that are searched: with more, a step has more to
-do. The core finds them. Not here: the parts (`parts.py`), which of
-the layouts is the best (`search.py`)."""
+recomputation make a group; its layouts differ in ZeRO and in the ranks that share out a shard.
+Where recomputation counts layers, a layout has the fewest that fit the memory, of the values that
+are searched: with more, a step has more to do. The core finds them. Not here: the parts
+(`parts.py`), which of the layouts is the best (`search.py`)."""
 
 from __future__ import annotations
 
@@ -44,11 +44,14 @@ FRAME = (
     "layers_per_stage",
 )
 REPEATED = ("recompute", "recompute_modules", "recompute_layers")
-SEVERAL = (*FRAME, "zero", *REPEATED)
+SHARED = ("zero", "zero_group")
+SEVERAL = (*FRAME, *SHARED, *REPEATED)
 """Options that have several values by default."""
 Choice = tuple[int, int]
 """A layout of a group: its choice of data parallelism, and the place of its number of recomputed
 layers among those of the group."""
+Shard = tuple[int, int | None]
+"""A ZeRO stage, and the ranks that share out a shard."""
 _PLAIN = Parallelism()
 _UNBOUND = ("whole_tensors", "unflatten_us", "grad_all_reduce", "fp32_grad_reduce", "bucket_mb")
 """Behaviour of frameworks that no bound knows. With ZeRO 0 and 1, layers may share a bucket."""
@@ -58,9 +61,9 @@ class LayoutGroup(NamedTuple):
     """Layouts that share their blocks and passes."""
 
     frame: Parallelism
-    """A layout without its ZeRO stage, with the first number of recomputed layers."""
-    zeros: tuple[int, ...]
-    """ZeRO stages."""
+    """A layout without ZeRO, with the first number of recomputed layers."""
+    shards: tuple[Shard, ...]
+    """Kinds of ZeRO."""
     counts: tuple[int | None, ...]
     """Numbers of recomputed layers, the fewest first."""
 
@@ -84,11 +87,13 @@ class LayoutSpace:
     groups: list[LayoutGroup] = field(default_factory=list)
     """Each group; found where there are none."""
     frames: list[Parallelism] = field(default_factory=list)
-    """Group by group, the layout without its ZeRO stage and what the framework decides."""
-    stages: list[tuple[int, ...]] = field(default_factory=list)
-    """ZeRO stages of each group."""
+    """Group by group, the layout without ZeRO and what the framework decides."""
+    shards: list[tuple[Shard, ...]] = field(default_factory=list)
+    """Kinds of ZeRO of each group."""
     counts: list[tuple[int | None, ...]] = field(default_factory=list)
     """Numbers of recomputed layers of each group."""
+    node: int = 1
+    """Ranks within the innermost dimension of the platform."""
     several: tuple[str, ...] = SEVERAL
     """Options that may differ from layout to layout."""
     first: list[int] = field(default_factory=list)
@@ -102,12 +107,12 @@ class LayoutSpace:
         self.groups = self.groups or [
             each for frame in self._frames() for each in self._groups(frame)
         ]
-        of_groups = (self._decided(par, zeros[0]) for par, zeros, _ in self.groups)
+        of_groups = (self._decided(par, shards[0]) for par, shards, _ in self.groups)
         self.parts.measure(of_groups, lambda share: say(0.1 + 0.8 * share))
         space = self.parts.space
-        for frame, zeros, counts in self.groups:
-            span = self._data(frame, zeros)
-            par = self._decided(frame, zeros[0])
+        for frame, shards, counts in self.groups:
+            span = self._data(frame, shards)
+            par = self._decided(frame, shards[0])
             space.group(
                 self.parts.pipeline(par),
                 self.parts.splits(par, counts),
@@ -116,26 +121,30 @@ class LayoutSpace:
                 span,
             )
             self.frames.append(frame)
-            self.stages.append(zeros)
+            self.shards.append(shards)
             self.counts.append(counts)
             self.first.append(span[0])
 
     def layout(self, group: int, choice: Choice) -> Parallelism:
         """A layout by its group and its choice."""
         plain = self._plain(group, choice)
-        return self._decided(plain, plain.zero)
+        return self._decided(plain, (plain.zero, plain.zero_group))
 
     def _plain(self, group: int, choice: Choice) -> Parallelism:
         """A layout without what its framework decides."""
         data, at = choice
-        zero, count = self.stages[group][data - self.first[group]], self.counts[group][at]
-        return replace(self.frames[group], zero=zero, recompute_layers=count)
+        zero, shared = self.shards[group][data - self.first[group]]
+        count = self.counts[group][at]
+        return replace(self.frames[group], zero=zero, zero_group=shared, recompute_layers=count)
 
-    def _decided(self, frame: Parallelism, zero: int) -> Parallelism:
+    def _decided(self, frame: Parallelism, shard: Shard) -> Parallelism:
         """A layout with what its framework decides, as `run` has it."""
+        zero, shared = shard
+        if self.framework is None and (frame.zero, frame.zero_group) == shard:
+            return frame
+        plain = replace(frame, zero=zero, zero_group=shared)
         if self.framework is None:
-            return frame if frame.zero == zero else replace(frame, zero=zero)
-        plain = replace(frame, zero=zero)
+            return plain
         options = {each.name: getattr(plain, each.name) for each in dataclasses.fields(plain)}
         chosen = {
             each.name: each.value
@@ -238,7 +247,7 @@ class LayoutSpace:
         return replace(base, dp=dp, cp_comm_type=exchange, **named)  # type: ignore[arg-type]
 
     def _groups(self, frame: Parallelism) -> Iterator[LayoutGroup]:
-        """The frame with each recomputation, and the ZeRO stages that go with it."""
+        """The frame with each recomputation, and the kinds of ZeRO that go with it."""
         for (recompute, modules), counts in self._repeated(frame):
             par = replace(
                 frame,
@@ -246,12 +255,12 @@ class LayoutSpace:
                 recompute_modules=modules,  # type: ignore[arg-type]
                 recompute_layers=counts[0],
             )
-            zeros = [zero for zero in self._zeros(par) if self._fits_together(par, zero)]
+            shards = [shard for shard in self._shards(par) if self._fits_together(par, shard)]
             # A framework may have layers do something else with another ZeRO stage.
-            blocks: dict[Hashable, list[int]] = {}
-            for zero in zeros:
-                key = block_key(self._decided(par, zero)) if self.framework else None
-                blocks.setdefault(key, []).append(zero)
+            blocks: dict[Hashable, list[Shard]] = {}
+            for shard in shards:
+                key = block_key(self._decided(par, shard)) if self.framework else None
+                blocks.setdefault(key, []).append(shard)
             yield from (LayoutGroup(par, tuple(each), counts) for each in blocks.values())
 
     def _repeated(
@@ -271,20 +280,32 @@ class LayoutSpace:
             ):
                 yield (recompute, modules), (None,)
 
-    def _zeros(self, par: Parallelism) -> tuple[int, ...]:
-        """ZeRO stages; where nothing is replicated they all do the same."""
+    def _shards(self, par: Parallelism) -> list[Shard]:
+        """Kinds of ZeRO; where nothing is replicated they all do the same. By default, a smaller
+        group of ranks is that of a node."""
         wanted: tuple[int, ...] = self.axes["zero"]  # type: ignore[assignment]
-        return wanted if par.copies > 1 or "zero" in self.given else (0,)
+        zeros = wanted if par.copies > 1 or "zero" in self.given else (0,)
+        every: tuple[int | None, ...] = self.axes["zero_group"]  # type: ignore[assignment]
+        # All ranks are the same as no number.
+        most = par.copies if None in every else par.copies + 1
+        shared = [
+            n
+            for n in every
+            if n is None or (n < most and ("zero_group" in self.given or n * par.tp == self.node))
+        ]
+        return [(zero, n) for zero in zeros for n in (shared if zero else (None,))]
 
-    def _fits_together(self, par: Parallelism, zero: int) -> bool:
+    def _fits_together(self, par: Parallelism, shard: Shard) -> bool:
         """Whether recomputation and ZeRO go with the schedule of the frame, and with what its
         framework decides. Raises `InputError` for behaviour that no bound knows."""
         if self.framework is not None:
-            decided = self._decided(par, zero)
+            decided = self._decided(par, shard)
             _refuse(decided)
             return not combination_faults(self.model, decided)
+        zero, shared = shard
         key = (
             zero,
+            shared and (shared, par.data, par.cp, par.ep),
             par.recompute,
             par.recompute_modules,
             par.recompute_layers is None,
@@ -294,15 +315,15 @@ class LayoutSpace:
             *(getattr(par, name) for name in self.several if name not in SEVERAL),
         )
         if key not in self._valid:
-            self._valid[key] = not combination_faults(self.model, replace(par, zero=zero))
+            self._valid[key] = not combination_faults(self.model, self._decided(par, shard))
         return self._valid[key]
 
-    def _data(self, par: Parallelism, zeros: tuple[int, ...]) -> tuple[int, int]:
+    def _data(self, par: Parallelism, shards: tuple[Shard, ...]) -> tuple[int, int]:
         """Choices of data parallelism next to each other: the first, and one past the last."""
-        layouts = [self._decided(par, zero) for zero in (zeros if self.framework else zeros[:1])]
-        key = tuple(map(self.parts.data_key, layouts)), zeros
+        few = shards if self.framework else shards[:1]
+        key = tuple(self.parts.data_key(self._decided(par, each)) for each in few), shards
         if key not in self._sets:
-            made = [self.parts.data(self._decided(par, zero)) for zero in zeros]
+            made = [self.parts.data(self._decided(par, shard)) for shard in shards]
             self._sets[key] = made[0], made[-1] + 1
         return self._sets[key]
 
@@ -331,6 +352,7 @@ def space_of(
         None if job.framework is None else load_framework(job.framework),
         behaviour,
         several=names,
+        node=node,
     )
     if like is not None and (like.ranks, like.axes) == (count, axes):
         found.groups = like.groups

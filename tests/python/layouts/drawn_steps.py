@@ -68,6 +68,8 @@ def _options(rng: random.Random, ranks: int, experts: bool) -> dict[str, object]
     if options["recompute"] == "none" and rng.random() < 0.4:
         options["recompute_modules"] = rng.choice(["layernorm", "activation"])
     options |= _numbers(rng, options["recompute"] == "full")
+    if zero and rng.random() < 0.3:
+        options["zero_group"] = rng.choice([2, 4, 8])
     options["sp"] = tp > 1 and (experts or rng.random() < 0.6)
     if experts:
         options["ep"] = rng.choice([1, 2, 4, 8])

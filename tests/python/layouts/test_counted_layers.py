@@ -36,6 +36,7 @@ def _job(seed: int) -> tuple[Job, Platform]:
         "layers_per_stage": (rng.choice((None, "cost")),),
         "overlap_passes": (False,),
         "zero": (rng.choice((1, 3)),),
+        "zero_group": (None,),
         "recompute": ("none", "full"),
         "recompute_modules": (None,),
         "recompute_layers": (None, *sorted(rng.sample(range(1, 20), 2))),
@@ -49,8 +50,8 @@ def _every(found: Search) -> list[tuple[int, int, dict[str, object]]]:
     space = found.space
     return [
         (group, at, space.options(group, (space.first[group] + at, place)))
-        for group, zeros in enumerate(space.stages)
-        for at in range(len(zeros))
+        for group, shards in enumerate(space.shards)
+        for at in range(len(shards))
         for place in range(len(space.counts[group]))
     ]
 

@@ -33,9 +33,10 @@ def _drawn(seed: int, experts: bool) -> dict[str, tuple[object, ...]]:
         "schedule": ("1f1b", "zb-h1"),
         "layers_per_stage": (None, "cost"),
         "precision": ("bf16", "fp8"),
+        "zero_group": (None, 2, 4),
     }
     found = {name: tuple(sorted(rng.sample(of, 2), key=str)) for name, of in some.items()}
-    for name in rng.sample(sorted(found), 2):
+    for name in rng.sample(sorted(found), 4):
         found[name] = found[name][:1]
     one = {
         "virtual_stages": (1,),
@@ -55,8 +56,8 @@ def test_the_winner_equals_that_of_all_simulations(model: str, seed: int) -> Non
     target = Platform.load(PLATFORM, npus=32)
     space = opened(Job.of(model, 32, global_batch=32, seq=2048, layout=given), target).space
     steps = []
-    for group, zeros in enumerate(space.stages):
-        for at in range(len(zeros)):
+    for group, shards in enumerate(space.shards):
+        for at in range(len(shards)):
             options = space.options(group, (space.first[group] + at, 0))
             run = arm.simulate(arm.workload.build(model, **options), target)
             if run.fits == "yes":

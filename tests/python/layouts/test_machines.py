@@ -34,6 +34,7 @@ FEW = {
     "recompute_modules": (None,),
     "recompute_layers": (None,),
     "layers_per_stage": (None,),
+    "zero_group": (None,),
 }
 RUN = {"global_batch": 32, "seq": 2048}
 
@@ -45,8 +46,8 @@ def _values(found: MachinePlan, layout: dict[str, tuple[object, ...]]) -> list[t
     for machine in found.machines:
         target = Platform.load(machine.platform, npus=machine.ranks)
         space = opened(Job.of(found.model, 1, layout=layout, **RUN), target).space  # type: ignore[arg-type]
-        for group, zeros in enumerate(space.stages):
-            for at in range(len(zeros)):
+        for group, shards in enumerate(space.shards):
+            for at in range(len(shards)):
                 options = space.options(group, (space.first[group] + at, 0))
                 run = arm.simulate(arm.workload.build(found.model, **options), target)
                 if run.fits == "yes":

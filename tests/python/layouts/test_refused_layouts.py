@@ -36,7 +36,7 @@ _EACH = 40
 """Most reasons of one space."""
 _PARTS = ("weights", "gradients", "optimizer", "activations", "temporary")
 _WORDS = {"optimizer state": "optimizer", "temporary buffers": "temporary"}
-_FREES = ("recompute_modules", "recompute", "recompute_layers", "zero", "sp")
+_FREES = ("recompute_modules", "recompute", "recompute_layers", "zero", "zero_group", "sp")
 
 
 def _space(number: int) -> Search:
@@ -56,6 +56,7 @@ def _space(number: int) -> Search:
     }
     some = rng.sample(range(1, 20), 3)
     layout["recompute_layers"] = (None, *sorted(some)) if rng.random() < 0.8 else (None,)
+    layout["zero_group"] = rng.choice([(None,), (None, 2), (None, 4)])
     layout["layers_per_stage"] = (rng.choice((None, "cost")),)
     if model in ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3"):
         layout["ep"] = rng.choice([(1, 4), (8,), (4, 8)])
