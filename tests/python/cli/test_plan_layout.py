@@ -61,7 +61,6 @@ def test_the_best_layout_in_words_as_json_and_as_a_page(
         (("--global-batch", "0"), "0"),
         (("--set", "npu.launch.kernel=80 us"), "no bound knows"),
         (("--layout", "tp=3"), "no layout of these values"),
-        (("--layout", "precision=bf16,fp8"), "several values of precision"),
         (("--measured", "nothing.yml"), "nothing.yml"),
         (("--export", "carrier-pigeon", "run.sh"), "unknown framework 'carrier-pigeon'"),
     ],
@@ -108,8 +107,9 @@ def test_a_layout_that_a_framework_has_no_form_of_is_refused(
 ) -> None:
     """The list is written all the same, and the message names a layout that has a form."""
     pipes = ("--layout", "tp=1", "--layout", "pp=2", "--layout", "zero=1", "--layout", "cp=2")
-    modules = ("--layout", "schedule=1f1b,zb-h1", "--layout", "virtual_stages=1")
-    run = armillary(*_JOB, *pipes, *modules, "--export", "megatron", "run.sh", "--json", "p.json")
+    order = ("--layout", "schedule=1f1b,zb-h1", "--layout", "virtual_stages=1")
+    pipes = (*pipes, "--layout", "layers_per_stage=none", "--layout", "recompute_layers=none")
+    run = armillary(*_JOB, *pipes, *order, "--export", "megatron", "run.sh", "--json", "p.json")
     assert run.returncode == 2, run.stdout
     best = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))["best"]
     assert best[0]["options"]["schedule"] == "zb-h1"

@@ -15,7 +15,15 @@ from armillary.platform import Platform
 from armillary.report.chart import Chart
 
 PLATFORM = "dgx-h100-16n"
-VALUES = {"tp": (1, 2, 4), "pp": (1, 2, 4), "cp": (1, 2), "micro_batch": (1, 2)}
+VALUES = {
+    "tp": (1, 2, 4),
+    "pp": (1, 4),
+    "cp": (1, 2),
+    "micro_batch": (1, 2),
+    "schedule": ("1f1b",),
+    "virtual_stages": (1, 2),
+    "overlap_passes": (False,),
+}
 
 
 def _opened(model: str, near: bool) -> Search:

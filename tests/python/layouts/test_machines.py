@@ -134,7 +134,8 @@ def test_a_job_takes_the_cheapest_machine_that_is_in_time() -> None:
 def test_a_few_layouts_have_the_least_memory(model: str, ranks: int) -> None:
     """The least memory of the few layouts that are weighed is that of all layouts."""
     target = Platform.load("dgx-h100-16n", npus=ranks)
-    job = Job.of(model, ranks, global_batch=64)
+    few: dict[str, tuple[object, ...]] = {"micro_batch": (1, 2), "virtual_stages": (1, 2)}
+    job = Job.of(model, ranks, global_batch=64, layout=usually(few, {}))
     space = space_of(job, target, NoClock(target))
     space.fill()
     assert least_bytes(job, target) == space.parts.space.least_bytes()
