@@ -264,23 +264,15 @@ class Parts:
             rows.append((row, unit.sizes(plan.experts)))
         return self.space.block(rows, plan.rules(0))
 
-    def splits(self, par: Parallelism, counts: Sequence[int | None]) -> tuple[int, int]:
+    def splits(self, par: Parallelism, counts: tuple[int | None, ...]) -> tuple[int, int]:
         """The units of each part of a layout's pipeline with these numbers of recomputed layers,
         next to each other: the first, and one past the last."""
-        every = [replace(par, recompute_layers=count) for count in counts]
-        if len(every) == 1:
-            found = self.split(every[0])
-            return found, found + 1
+        key = "splits", self._split_key(par), counts
         first = self.once(
-            ("splits", self._split_key(par), tuple(counts)),
-            lambda: min(self._split(each) for each in every),
+            key,
+            lambda: min(self._split(replace(par, recompute_layers=each)) for each in counts),
         )
-        return first, first + len(every)
-
-    def split(self, par: Parallelism) -> int:
-        """The units of each part of a layout's pipeline."""
-        key = "split", self._split_key(par), par.recompute_layers
-        return self.once(key, lambda: self._split(par))
+        return first, first + len(counts)
 
     def _split_key(self, par: Parallelism) -> Hashable:
         return (

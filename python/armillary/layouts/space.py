@@ -101,7 +101,8 @@ class LayoutSpace:
 
     def fill(self, say: Callable[[float], None] = lambda _: None) -> None:
         """Finds the layouts and takes the times of their parts. Says which share is done."""
-        self._valid: dict[Hashable, bool] = {}
+        self._valid: dict[Hashable, tuple[Shard, ...]] = {}
+        self._more = [name for name in self.several if name not in SEVERAL]
         self._sets: dict[Hashable, tuple[int, int]] = {}
         self._by_cost: dict[int, str | None] = {}
         self.groups = self.groups or [
@@ -177,7 +178,7 @@ class LayoutSpace:
 
     def _frames(self) -> Iterator[Parallelism]:
         of = self.axes
-        more = [name for name in self.several if name not in SEVERAL]
+        more = self._more
         bases = [
             replace(self.base, **dict(zip(more, row, strict=True)))  # type: ignore[arg-type]
             for row in product(*(of[name] for name in more))
@@ -255,12 +256,17 @@ class LayoutSpace:
                 recompute_modules=modules,  # type: ignore[arg-type]
                 recompute_layers=counts[0],
             )
-            shards = [shard for shard in self._shards(par) if self._fits_together(par, shard)]
+            if self.framework is None:
+                key = self._valid_key(par)
+                if key not in self._valid:
+                    self._valid[key] = self._fitting(par)
+                if self._valid[key]:
+                    yield LayoutGroup(par, self._valid[key], counts)
+                continue
             # A framework may have layers do something else with another ZeRO stage.
             blocks: dict[Hashable, list[Shard]] = {}
-            for shard in shards:
-                key = block_key(self._decided(par, shard)) if self.framework else None
-                blocks.setdefault(key, []).append(shard)
+            for shard in self._fitting(par):
+                blocks.setdefault(block_key(self._decided(par, shard)), []).append(shard)
             yield from (LayoutGroup(par, tuple(each), counts) for each in blocks.values())
 
     def _repeated(
@@ -295,28 +301,33 @@ class LayoutSpace:
         ]
         return [(zero, n) for zero in zeros for n in (shared if zero else (None,))]
 
-    def _fits_together(self, par: Parallelism, shard: Shard) -> bool:
-        """Whether recomputation and ZeRO go with the schedule of the frame, and with what its
-        framework decides. Raises `InputError` for behaviour that no bound knows."""
-        if self.framework is not None:
+    def _fitting(self, par: Parallelism) -> tuple[Shard, ...]:
+        """Kinds of ZeRO that go with the frame, its recomputation and what its framework decides.
+        Raises `InputError` for behaviour that no bound knows."""
+        found = []
+        for shard in self._shards(par):
             decided = self._decided(par, shard)
-            _refuse(decided)
-            return not combination_faults(self.model, decided)
-        zero, shared = shard
-        key = (
-            zero,
-            shared and (shared, par.data, par.cp, par.ep),
+            if self.framework is not None:
+                _refuse(decided)
+            if not combination_faults(self.model, decided):
+                found.append(shard)
+        return tuple(found)
+
+    def _valid_key(self, par: Parallelism) -> Hashable:
+        """All that decides which kinds of ZeRO go with a frame that is a layout without them."""
+        return (
+            par.tp,
+            par.cp,
+            par.ep,
+            par.copies,
             par.recompute,
             par.recompute_modules,
             par.recompute_layers is None,
             par.overlap_passes,
             par.schedule,
             par.folded > 1,
-            *(getattr(par, name) for name in self.several if name not in SEVERAL),
+            *(getattr(par, name) for name in self._more),
         )
-        if key not in self._valid:
-            self._valid[key] = not combination_faults(self.model, self._decided(par, shard))
-        return self._valid[key]
 
     def _data(self, par: Parallelism, shards: tuple[Shard, ...]) -> tuple[int, int]:
         """Choices of data parallelism next to each other: the first, and one past the last."""

@@ -108,8 +108,10 @@ def test_a_layout_that_a_framework_has_no_form_of_is_refused(
     """The list is written all the same, and the message names a layout that has a form."""
     pipes = ("--layout", "tp=1", "--layout", "pp=2", "--layout", "zero=1", "--layout", "cp=2")
     order = ("--layout", "schedule=1f1b,zb-h1", "--layout", "virtual_stages=1")
-    pipes = (*pipes, "--layout", "layers_per_stage=none", "--layout", "recompute_layers=none")
-    run = armillary(*_JOB, *pipes, *order, "--export", "megatron", "run.sh", "--json", "p.json")
+    same = ("--layout", "layers_per_stage=none", "--layout", "recompute_layers=none")
+    run = armillary(
+        *_JOB, *pipes, *order, *same, "--export", "megatron", "run.sh", "--json", "p.json"
+    )
     assert run.returncode == 2, run.stdout
     best = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))["best"]
     assert best[0]["options"]["schedule"] == "zb-h1"
