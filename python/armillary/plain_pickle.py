@@ -9,13 +9,15 @@ classes. An object becomes a `Thing` with its name and its values. Not here: wha
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Callable, Set
+import struct
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any
 
 _MOST = 2**22
 """Operations of a pickle."""
+_DAMAGED = "is damaged"
 _MARK = object()
 _ORDERED = "collections", "OrderedDict"
 STORED = "", "stored"
@@ -54,12 +56,12 @@ class _Machine:
 
     def pop(self) -> Any:  # noqa: ANN401
         if not self.stack or self.stack[-1] is _MARK:
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         return self.stack.pop()
 
     def top(self, kind: type | UnionType) -> Any:  # noqa: ANN401
         if not self.stack or not isinstance(self.stack[-1], kind):
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         return self.stack[-1]
 
     def since_mark(self) -> list[Any]:
@@ -70,12 +72,12 @@ class _Machine:
 
     def _any(self) -> Any:  # noqa: ANN401
         if not self.stack:
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         return self.stack.pop()
 
     def push_name(self, module: Any, name: Any) -> None:  # noqa: ANN401
         if not isinstance(module, str) or not isinstance(name, str):
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         if (module, name) not in self.names:
             raise RefusedError(f"names {f'{module}.{name}'[:100]!r}, which is not loaded")
         self.stack.append(Thing((module, name)))
@@ -85,7 +87,7 @@ class _Machine:
         arguments = self.pop()
         named = self.pop()
         if not isinstance(arguments, tuple) or not isinstance(named, Thing):
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         plain_ = named.name == _ORDERED and not arguments
         self.stack.append(Ordered() if plain_ else Thing(named.name, arguments))
 
@@ -100,18 +102,18 @@ class _Machine:
         """Something that is not in the pickle."""
         where = self.pop()
         if not isinstance(where, tuple):
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         self.stack.append(Thing(STORED, where))
 
     def set_items(self, items: list[Any]) -> None:
         target = self.top(dict)
         if len(items) % 2 or not all(isinstance(key, str | int | Thing) for key in items[::2]):
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         target.update(zip(items[::2], items[1::2], strict=True))
 
     def recall(self, place: int) -> None:
         if place not in self.memory:
-            raise RefusedError("is damaged")
+            raise RefusedError(_DAMAGED)
         self.stack.append(self.memory[place])
 
     def remember(self, place: int) -> None:
@@ -164,20 +166,82 @@ _OPERATIONS: dict[str, Callable[[_Machine, Any], None]] = {
 """Allowed operations of a pickle, by the names of `pickletools`."""
 
 
-def plain(data: bytes, names: Set[tuple[str, str]]) -> Any:  # noqa: ANN401
-    """The value of a pickle whose objects have only these `names`. Raises `RefusedError`."""
+def _number(form: str) -> Callable[[bytes, int], tuple[Any, int]]:
+    packed = struct.Struct(f"<{form}")
+    return lambda data, at: (packed.unpack_from(data, at)[0], at + packed.size)
+
+
+def _sized(length: struct.Struct, value: Callable[[bytes], Any]) -> Callable[..., tuple[Any, int]]:
+    """Reads a length, and bytes of this length as a value."""
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        start = at + length.size
+        end = start + length.unpack_from(data, at)[0]
+        if end > len(data):
+            raise RefusedError(_DAMAGED)
+        return value(data[start:end]), end
+
+    return read
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _two_lines(data: bytes, at: int) -> tuple[str, int]:
+    middle = data.index(b"\n", at)
+    end = data.index(b"\n", middle + 1)
+    return f"{_text(data[at:middle])} {_text(data[middle + 1 : end])}", end + 1
+
+
+_ARGUMENTS: dict[str, Callable[[bytes, int], tuple[Any, int]]] = {
+    "uint1": _number("B"),
+    "uint2": _number("H"),
+    "int4": _number("i"),
+    "uint4": _number("I"),
+    "uint8": _number("Q"),
+    "float8": lambda data, at: (struct.unpack_from(">d", data, at)[0], at + 8),
+    "long1": _sized(struct.Struct("B"), lambda data: int.from_bytes(data, "little", signed=True)),
+    "unicodestring1": _sized(struct.Struct("B"), _text),
+    "unicodestring4": _sized(struct.Struct("<I"), _text),
+    "stringnl_noescape_pair": _two_lines,
+}
+"""How arguments are read, by the names of `pickletools`, whose own reader takes longer."""
+_CODES = {
+    ord(each.code): (each.name, _ARGUMENTS[each.arg.name] if each.arg else None)
+    for each in pickletools.opcodes
+    if not each.arg or each.arg.name in _ARGUMENTS
+}
+_OTHERS = {ord(each.code): each.name for each in pickletools.opcodes}
+
+
+def _operations(data: bytes) -> Iterator[tuple[str, Any]]:
+    """Operations with their arguments, until the pickle says that it ends."""
+    at = 0
+    while True:
+        if (code := data[at]) not in _CODES:
+            name = _OTHERS.get(code)
+            raise RefusedError(f"has the operation {name}, which is not done" if name else _DAMAGED)
+        name, read = _CODES[code]
+        argument, at = read(data, at + 1) if read else (None, at + 1)
+        if name == "STOP":
+            return
+        yield name, argument
+
+
+def plain(data: bytes, names: Set[tuple[str, str]], most: int = _MOST) -> Any:  # noqa: ANN401
+    """The value of a pickle with at most `most` operations whose objects have only these `names`.
+    Raises `RefusedError`."""
     machine = _Machine(names)
     try:
-        for number, (operation, argument, _) in enumerate(pickletools.genops(data)):
-            if operation.name == "STOP":
-                break
-            if number == _MOST:
-                raise RefusedError(f"has more than {_MOST:,} operations")
-            if operation.name not in _OPERATIONS:
-                raise RefusedError(f"has the operation {operation.name}, which is not done")
-            _OPERATIONS[operation.name](machine, argument)
+        for number, (name, argument) in enumerate(_operations(data)):
+            if number == most:
+                raise RefusedError(f"has more than {most:,} operations")
+            if name not in _OPERATIONS:
+                raise RefusedError(f"has the operation {name}, which is not done")
+            _OPERATIONS[name](machine, argument)
     except RefusedError:
         raise
-    except (ValueError, TypeError) as error:  # pickletools: cut, or not a pickle
-        raise RefusedError("is damaged") from error
+    except (ValueError, TypeError, LookupError, struct.error) as error:  # cut, or not a pickle
+        raise RefusedError(_DAMAGED) from error
     return machine.pop()

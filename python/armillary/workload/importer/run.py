@@ -94,30 +94,40 @@ def import_traces(
 
 
 def _imported(paths: list[Path], options: Options, progress: Progress) -> Imported:
-    recordings = _read(paths, progress)
+    recordings, dumps = _read(paths, progress)
+    if dumps:
+        return _flight(recordings, dumps, options, progress)
     if any(isinstance(each.document, reading.GraphDocument) for each in recordings):
         return _graph(recordings, options)
-    if any(isinstance(each.document, reading.FlightDocument) for each in recordings):
-        return _flight(recordings, options, progress)
     run = _matched(recordings, progress)
     if run.ranks[0].trace is None:
         return _without_durations(run, options)
     return _with_durations(run, options, progress)
 
 
-def _read(paths: list[Path], progress: Progress) -> list[reading.Recording]:
-    recordings, problems = [], []
+def _read(
+    paths: list[Path], progress: Progress
+) -> tuple[list[reading.Recording], list[flight_run.Dump]]:
+    """Recordings, and dumps of flight recorders. Of those, only what is used stays in memory: most
+    of a dump is the lines of the program that made its calls."""
+    recordings: list[reading.Recording] = []
+    dumps: list[flight_run.Dump] = []
+    problems = []
     files = reading.expand(paths)
     sizes = [max(1, file.stat().st_size) for file in files]
     for number, file in enumerate(files):
         progress(0.5 * sum(sizes[:number]) / sum(sizes), "reading")
         try:
-            recordings += reading.read(file)
+            for each in reading.read(file):
+                if isinstance(each.document, reading.FlightDocument):
+                    dumps.append((each.file, flight_recorder.dump(each)))
+                else:
+                    recordings.append(each)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return recordings
+    return recordings, dumps
 
 
 def _matched(recordings: list[reading.Recording], progress: Progress) -> RecordedRun:
@@ -203,15 +213,18 @@ def _graph(recordings: list[reading.Recording], options: Options) -> Imported:
     return Imported(workload, (), notes)
 
 
-def _flight(recordings: list[reading.Recording], options: Options, progress: Progress) -> Imported:
+def _flight(
+    others: list[reading.Recording],
+    dumps: list[flight_run.Dump],
+    options: Options,
+    progress: Progress,
+) -> Imported:
     """Dumps of flight recorders."""
-    dumps, problems = [], []
-    for each in recordings:
-        if isinstance(each.document, reading.FlightDocument):
-            dumps.append((each.file, flight_recorder.dump(each)))
-        else:
-            said = f"is a {each.kind.value} next to dumps of a flight recorder"
-            problems.append(Problem(each.file, "", said, "one kind of recording alone"))
+    alone = "one kind of recording alone"
+    problems = [
+        Problem(each.file, "", f"is a {each.kind.value} next to dumps of a flight recorder", alone)
+        for each in others
+    ]
     if options.step is not None:
         said = "a flight recorder marks no steps"
         problems.append(Problem("", "--step", said, "without it: all calls that ranks share"))
