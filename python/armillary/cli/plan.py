@@ -229,6 +229,7 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
                 simulations=each.simulations,
                 backend=each.backend,
                 measured=each.measured or (),
+                sensitivity=each.report is not None,
             )
     except SearchInterrupted as stopped:
         found, stop = stopped.found, stopped.stop

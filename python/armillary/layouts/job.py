@@ -43,6 +43,8 @@ class Job:
     backend: str | None = None
     measured: str | os.PathLike[str] | Sequence[MeasuredStep] = ()
     """Steps of this job that were measured, or a file of them."""
+    sensitivity: bool = False
+    """Whether other batches, networks and memories are tried as well."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -60,6 +62,7 @@ class Job:
         simulations: int = SIMULATIONS,
         backend: str | None = None,
         measured: str | os.PathLike[str] | Sequence[MeasuredStep] = (),
+        sensitivity: bool = False,
     ) -> Job:
         """The job; `ranks` are those of the largest machine. Raises `InputError`."""
         if not 1 <= simulations <= _MOST_SIMULATIONS:
@@ -88,6 +91,7 @@ class Job:
             simulations,
             backend,
             measured,
+            sensitivity,
             notes,
         )
 

@@ -35,6 +35,7 @@ def page(data: Data) -> Page:
             *_measured(data),
             *_front(data),
             *_refused(data),
+            *_neighbours(data),
             *_picture(data),
             Section("Searched values", [_axes(data)], only="page"),
         ],
@@ -289,6 +290,41 @@ def _refused(data: Data) -> list[Section]:
     columns = ("Layout", "Estimate", "Reason")
     table = Table("Faster layouts that do not fit", columns, rows)
     return [Section("Refused layouts", [table])]
+
+
+_CHANGED = {"batch": "samples", "network": "bandwidth of links", "memory": "memory of an NPU"}
+
+
+def _neighbours(data: Data) -> list[Section]:
+    """The answer for other batches, networks and memories."""
+    if not data["neighbours"]:
+        return []
+    best = data["best"][0]
+    rows = []
+    for each in data["neighbours"]:
+        change = f"{each['factor']:g} x {_CHANGED[each['what']]}"
+        if each["options"] is None:
+            rows.append((change, "no layout fits", "", "", ""))
+            continue
+        rate = each["tokens_per_s"]
+        more = (rate / best["tokens_per_s"] - 1) * 100 if rate and best["tokens_per_s"] else None
+        rows.append(
+            (
+                change,
+                "the same" if _layout(each) == _layout(best) else named(each),
+                time(each["step_ns"]),
+                "" if more is None else f"{more:+.1f}%",
+                "simulated" if each["simulated"] else "estimate",
+            )
+        )
+    note = (
+        "Batch and bandwidth: the best layout above, simulated there. Limits of the communication "
+        "library stay. Memory: the layout with the smallest estimate."
+    )
+    columns = ("Change", "Layout", "Step", "Tokens/s", "From")
+    return [
+        Section("Sensitivity", [Table("Other batches, networks, memories", columns, rows, note)])
+    ]
 
 
 def _axes(data: Data) -> Table:

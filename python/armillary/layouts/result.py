@@ -121,6 +121,23 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The answer for another batch, network or memory."""
+
+    what: str
+    """`batch`, `network` (bandwidth of all links) or `memory` (of an NPU)."""
+    factor: float
+    """It is multiplied by this."""
+    options: Mapping[str, object] | None
+    """Options of the best layout, or of the fastest one by estimate with another memory; none
+    where no layout fits."""
+    step_ns: float | None
+    tokens_per_s: float | None
+    simulated: bool
+    """Whether the step is simulated, not estimated."""
+
+
+@dataclass(frozen=True, slots=True)
 class LayoutPlan:
     """The best layouts of a model on a platform, and what the search proved."""
 
@@ -155,6 +172,8 @@ class LayoutPlan:
     """The trade of time for memory, the smallest layout first."""
     cells: list[Cell] = field(default_factory=list)
     """The space by its degrees of parallelism."""
+    neighbours: list[Neighbour] = field(default_factory=list)
+    """Other batches, networks and memories, where they were asked for."""
     measured: list[MeasuredLayout] = field(default_factory=list)
     """Layouts of the job that were measured."""
     moved: bool = False

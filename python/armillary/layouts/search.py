@@ -29,6 +29,7 @@ from .measured import known_steps, with_steps
 from .measured_file import MeasuredStep
 from .picture import picture
 from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, SearchInterrupted, separated
+from .sensitivity import Neighbourhood
 from .space import Choice, LayoutSpace, space_of
 from .timing import Clock
 
@@ -256,6 +257,13 @@ class Search:
         more = self.warnings[str(found.winner.options)]
         return replace(found, warnings=list(dict.fromkeys([*found.warnings, *more])))
 
+    def around(self, plan: LayoutPlan) -> LayoutPlan:
+        """The plan with other batches, networks and memories; as it was where the user has stopped
+        the search."""
+        near = Neighbourhood(self.job, self.target, self.backend, self.space, self.limits)
+        found = self.late(lambda: near.around(plan.winner))
+        return replace(plan, neighbours=found or [], stopped=self.stop is not None)
+
     def late(self, work: Callable[[], T]) -> T | None:
         """An addition to simulated layouts; none once the user has stopped the search."""
         try:
@@ -298,14 +306,16 @@ def search(  # noqa: PLR0913 - keywords of a public function
     simulations: int = SIMULATIONS,
     backend: str | None = None,
     measured: str | os.PathLike[str] | Sequence[MeasuredStep] = (),
+    sensitivity: bool = False,
     progress: Progress | None = None,
 ) -> LayoutPlan:
     """The fastest layouts of a decoder on `ranks` NPUs of `platform`.
 
     `layout` has values of options that are searched instead of the defaults:
     `{"tp": (4, 8), "zero": (1,)}`. `measured` are steps of this job that were measured, or a file
-    of them (docs/guides/plan-layouts.md). Raises `InputError` for wrong options, and where no
-    layout fits, and `SearchInterrupted` after a Ctrl-C, once a layout is simulated."""
+    of them (docs/guides/plan-layouts.md). With `sensitivity`, other batches, networks and memories
+    are tried as well. Raises `InputError` for wrong options, and where no layout fits, and
+    `SearchInterrupted` after a Ctrl-C, once a layout is simulated."""
     say = progress or (lambda _: None)
     target = Platform.of(platform, settings_of({"framework": framework}), npus=ranks)
     job = Job.of(
@@ -320,6 +330,7 @@ def search(  # noqa: PLR0913 - keywords of a public function
         simulations=simulations,
         backend=backend,
         measured=measured,
+        sensitivity=sensitivity,
     )
     return on_machine(job, target, say)
 
@@ -337,6 +348,8 @@ def on_machine(job: Job, target: Platform, say: Progress) -> LayoutPlan:
     answer = found.plan()
     if steps:
         answer = found.after(answer, steps)
+    if job.sensitivity:
+        answer = found.around(answer)
     if found.stop:
         raise SearchInterrupted(answer, found.stop)
     return answer
