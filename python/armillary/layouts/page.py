@@ -134,9 +134,9 @@ def _best(data: Data) -> Table:
             share(each["mfu"]) if each["mfu"] else "",
             size(each["memory_bytes"]),
             each["fits"],
-            "yes" if each["separated"] else "no",
+            ("yes" if each["separated"] else "no") if place else "",
         )
-        for each in data["best"]
+        for place, each in enumerate(data["best"])
     ]
     after = ("Expected",) if data["measured"] else ()
     columns = ("Layout", "Step", *after, "Behind", "MFU", "Memory", "Fits", "Separated")

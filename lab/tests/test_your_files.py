@@ -1,0 +1,98 @@
+"""Every row of "What you have, what to do": its command is run on a file of that kind."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import targets
+from conftest import ROOT, Armillary
+
+import armillary as arm
+
+PAGE = ROOT / "docs/guides/your-files.md"
+ROW = re.compile(
+    r"^\| (?P<what>[^|]+) \| (?:[^|]+ \| )?`(?P<command>armillary [^`]+)` \| (?P<end>.+) \|$"
+)
+ROWS = [
+    found for line in PAGE.read_text(encoding="utf-8").splitlines() if (found := ROW.match(line))
+]
+
+TRAIN = """\
+torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 8 --hidden-size 512 \\
+    --num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 --vocab-size 51200 \\
+    --micro-batch-size 1 --global-batch-size 16 --tensor-model-parallel-size 2 --bf16
+"""
+STEPS = "steps: [{layout: {tp: 2, pp: 1, dp: 4, zero: 1}, step: 5.1 s}]"
+LOG = """\
+# Collective test starting: all_reduce_perf
+#  Rank  0 Group  0 Pid 71 on node0 device  0
+#  Rank  1 Group  0 Pid 72 on node0 device  1
+        1024           256   float     sum      -1    21.50    0.05    0.05       0
+  1073741824     268435456   float     sum      -1  5460.00  196.66  196.66       0
+"""
+GEMMS = "m,n,k,dtype,tflops\n1024,1024,1024,fp16,119.4\n8192,8192,8192,fp16,253.7\n"
+TEXT = "DATA\n1\nlayer -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 1048576 10\n"
+SMALL = "tests/python/data/flexflow/flexnet_taskgraph_small.fbuf.gz"
+MADE: dict[str, Callable[[], bytes]] = {
+    "trace.json": lambda: targets._kineto()[0]["kineto.json"],
+    "et.json": lambda: targets._host()[0]["host.json"],
+    "taskgraph.fbuf": lambda: gzip.decompress((ROOT / SMALL).read_bytes()),
+    "model.txt": TEXT.encode,
+    "config.json": (ROOT / "examples/qwen3-8b/config.json").read_bytes,
+    "train.sh": TRAIN.encode,
+    "steps.yml": STEPS.encode,
+    "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
+    "nccl.log": LOG.encode,
+    "gemms.csv": GEMMS.encode,
+    "clicks.txt.gz": (ROOT / "examples/clicks/train.txt.gz").read_bytes,
+    "dlrm.pt": (ROOT / "examples/checkpoints/dlrm.pt").read_bytes,
+    "dlrm.yml": (ROOT / "examples/checkpoints/dlrm.yml").read_bytes,
+    "run.nsys-rep": lambda: b"\x51\x00\x01",
+    "run.sqlite": lambda: b"SQLite format 3\0 CUPTI_ACTIVITY_KIND_KERNEL",
+    "host.xplane.pb": lambda: b"\n\x20\x12\x0e/host:metadata",
+    "module.txt": lambda: b"HloModule jit_step\n",
+    "snapshot.pickle": lambda: pickle.dumps({"segments": []}, protocol=2),
+}
+"""Files by the names that the page gives them."""
+
+
+def made(name: str, folder: Path) -> list[str]:
+    """Writes the file of a word of the command; the words that a shell would make of it."""
+    if name == "nccl_trace_rank_*":
+        files = [f"nccl_trace_rank_{rank}" for rank in range(4)]
+        for rank, file in enumerate(files):
+            data = ROOT / f"tests/python/data/flight_recorder/hang_rank_{rank}"
+            shutil.copy(data, folder / file)
+        return files
+    if name == "trace":
+        workload = arm.workload.build("resnet-50", dp=8)
+        workload.write(folder / "trace", format="chakra")
+    if name in MADE:
+        (folder / name).write_bytes(MADE[name]())
+    return [name]
+
+
+def test_the_page_has_rows() -> None:
+    assert len(ROWS) == 19
+    assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["what"])
+def test_every_row_does_what_it_says(
+    row: re.Match[str], armillary: Armillary, tmp_path: Path
+) -> None:
+    words = [word for name in row["command"].split()[1:] for word in made(name, tmp_path)]
+    ran = armillary(*words)
+    refused = row["end"].strip("`") if row["end"].startswith("`") else None
+    if refused is None:
+        assert ran.returncode == 0, ran.stderr
+    else:
+        assert ran.returncode == 2
+        assert refused in ran.stderr
+        assert "allowed:" in ran.stderr
