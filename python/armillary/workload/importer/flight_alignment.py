@@ -1,8 +1,9 @@
 """Which calls of the flight recorders of all ranks meet, and which ranks are missing.
 
-Here: calls of a group by their number, which is the same on all of its members; sends and their
-receives; the calls that some member had not made when the dumps were written. A job that hangs
-waits in one of those. Not here: the dumps (`flight_recorder.py`), programs (`flight_run.py`)."""
+Here: calls of a group by their number, which is the same on all of its members, and which calls
+that were made together share; sends and their receives; the calls that some member had not made
+when the dumps were written. A job that hangs waits in one of those. Not here: the dumps
+(`flight_recorder.py`), programs (`flight_run.py`)."""
 
 from __future__ import annotations
 
@@ -65,6 +66,8 @@ class Aligned:
     """Calls that some member had not made."""
 
 
+Numbered = dict[int, list[FlightCall]]
+"""Collectives of a group on one rank by their numbers."""
 Calls = Mapping[int, Sequence[tuple[FlightCall, Members]]]
 """Calls of each rank with the members of their groups, in their order."""
 
@@ -84,11 +87,12 @@ class _Alignment:
         self.aligned = Aligned({}, [])
 
     def run(self) -> Aligned:
-        groups: dict[Members, dict[int, dict[int, FlightCall]]] = {}
+        groups: dict[Members, dict[int, Numbered]] = {}
         for rank, calls in self.ranks.items():
             for call, members in calls:
                 if not call.is_message:
-                    groups.setdefault(members, {}).setdefault(rank, {})[call.sequence] = call
+                    own = groups.setdefault(members, {}).setdefault(rank, {})
+                    own.setdefault(call.sequence, []).append(call)
         for members, by_rank in groups.items():
             self._collectives([rank for rank in members if rank in self.ranks], by_rank)
         self._messages()
@@ -103,48 +107,74 @@ class _Alignment:
             raise InputError([Problem("", "entries", said, known)])
         return self.aligned
 
-    def _collectives(
-        self, present: Sequence[int], by_rank: Mapping[int, Mapping[int, FlightCall]]
-    ) -> None:
+    def _collectives(self, present: Sequence[int], by_rank: Mapping[int, Numbered]) -> None:
         """One group's calls, by their numbers."""
         if any(rank not in by_rank and rank in self.cut for rank in present):
-            self.aligned.early += sum(map(len, by_rank.values()))
+            self.aligned.early += sum(
+                len(calls) for own in by_rank.values() for calls in own.values()
+            )
             return
         newest = {rank: max(by_rank.get(rank, (0,))) for rank in present}
         first, until = max(min(calls) for calls in by_rank.values()), min(newest.values())
-        for rank, calls in by_rank.items():
-            self.kept[rank].update(
-                call.record for number, call in calls.items() if first <= number <= until
-            )
-            self.aligned.early += sum(number < min(first, until + 1) for number in calls)
-            self.aligned.late += sum(number > until for number in calls)
-        for number in range(first, until + 1):
-            self._meet({rank: by_rank[rank].get(number) for rank in present}, number)
-        if until < max(newest.values()):
-            waiting = tuple(rank for rank in present if newest[rank] > until)
-            absent = tuple(rank for rank in present if newest[rank] == until)
+        made = {
+            number: {rank: by_rank[rank].get(number, []) for rank in present}
+            for number in range(first, until + 1)
+        }
+        # Calls that were made together may be cut, by the buffer and by the end of the job.
+        if made and self.cut.intersection(present) and _differ(made[first]):
+            del made[first]
+            first += 1
+        if made and _differ(made[until]):
+            counts = {rank: len(calls) for rank, calls in made.pop(until).items()}
+            waiting = [rank for rank in present if counts[rank] == max(counts.values())]
+            call = by_rank[waiting[0]][until][min(counts.values())]
+            until -= 1
+        elif until < max(newest.values()):
+            waiting = [rank for rank in present if newest[rank] > until]
             later = by_rank[waiting[0]]
-            self._miss(later[min(n for n in later if n > until)], absent, waiting)
+            call = later[min(number for number in later if number > until)][0]
+        else:
+            waiting = []
+        if waiting:
+            absent = tuple(rank for rank in present if rank not in waiting)
+            self._miss(call, absent, tuple(waiting))
+        for rank, own in by_rank.items():
+            for number, calls in own.items():
+                if number > until:
+                    self.aligned.late += len(calls)
+                elif number < first:
+                    self.aligned.early += len(calls)
+                else:
+                    self.kept[rank].update(call.record for call in calls)
+        for number, by_member in made.items():
+            self._meet(by_member, number)
 
-    def _meet(self, calls: Mapping[int, FlightCall | None], number: int) -> None:
+    def _meet(self, calls: Mapping[int, Sequence[FlightCall]], number: int) -> None:
         """Raises `InputError` where members made different calls."""
-        (one, ours), *others = calls.items()
-        for rank, theirs in others:
-            if ours is None or theirs is None:
-                absent = one if ours is None else rank
-                said = f"has no collective {number:,}, which stands between others of its group"
-                raise InputError([Problem(self.files[absent], "entries", said, "a whole dump")])
-            kinds = (ours.call.kind, theirs.call.kind)
-            sizes = (ours.call.bytes, theirs.call.bytes)
-            if kinds[0] != kinds[1]:
-                said = f"is {ours.name} on rank {one} and {theirs.name} on rank {rank}"
-            elif kinds[0] in _EQUAL and min(sizes) >= 0 and sizes[0] != sizes[1]:
-                said = f"has {sizes[0]:,} bytes on rank {one} and {sizes[1]:,} on rank {rank}"
-            else:
-                continue
-            where = f"collective {number:,} of group {ours.label}"
-            allowed = "calls that all ranks of a group make alike; this job hangs or goes wrong"
-            raise InputError([Problem(self.files[rank], where, said, allowed)])
+        (one, first), *others = calls.items()
+        for rank, second in others:
+            if len(first) != len(second):
+                said = (
+                    f"has {counted(len(second), 'call')} with the number {number:,} of a group, "
+                    f"and rank {one} has {len(first)}"
+                )
+                raise InputError([Problem(self.files[rank], "entries", said, "whole dumps")])
+            for ours, theirs in zip(first, second, strict=True):
+                self._compare((one, ours), (rank, theirs))
+
+    def _compare(self, first: tuple[int, FlightCall], second: tuple[int, FlightCall]) -> None:
+        (one, ours), (rank, theirs) = first, second
+        kinds = (ours.call.kind, theirs.call.kind)
+        sizes = (ours.call.bytes, theirs.call.bytes)
+        if kinds[0] != kinds[1]:
+            said = f"is {ours.name} on rank {one} and {theirs.name} on rank {rank}"
+        elif kinds[0] in _EQUAL and min(sizes) >= 0 and sizes[0] != sizes[1]:
+            said = f"has {sizes[0]:,} bytes on rank {one} and {sizes[1]:,} on rank {rank}"
+        else:
+            return
+        where = f"collective {ours.sequence:,} of group {ours.label}"
+        allowed = "calls that all ranks of a group make alike; this job hangs or goes wrong"
+        raise InputError([Problem(self.files[rank], where, said, allowed)])
 
     def _messages(self) -> None:
         """Sends with their receives: the first with the first, and so on."""
@@ -186,6 +216,11 @@ class _Alignment:
         self.aligned.missing.append(
             Missing(call.title, call.call.bytes, absent, waiting, last, True)
         )
+
+
+def _differ(calls: Mapping[int, Sequence[FlightCall]]) -> bool:
+    """Whether ranks made different numbers of calls."""
+    return len({len(own) for own in calls.values()}) > 1
 
 
 def _ordered(missing: list[Missing]) -> list[Missing]:

@@ -105,8 +105,8 @@ def _by_rank(dumps: Sequence[Dump]) -> dict[int, Dump]:
 def _source(
     rank: int, kept: Sequence[FlightCall], members: Mapping[int, Members], late: int
 ) -> RankSource:
-    """Host work and calls in turn."""
-    items: list[TimelineItem] = []
+    """Host work and calls in turn. A rank without a call that met does nothing."""
+    items: list[TimelineItem] = [] if kept else [TimelineItem("no call", 0, 0, 0, -1, [])]
     calls: dict[int, list[Placed]] = {}
     streams: dict[Members, int] = {}
     now = kept[0].created if kept else 0

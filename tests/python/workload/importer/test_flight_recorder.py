@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,12 @@ class Job:
         columns = [tuple(range(at, self.world, inner)) for at in range(inner)]
         self.groups: list[Group] = [tuple(range(self.world)), *rows, *columns]
         self.calls = [self._call() for _ in range(self.draw.randint(20, 60))]
+        self.joined: set[int] = set()
+        """Calls that are made together with the one before, under one number."""
+        for at in range(1, len(self.calls)):
+            if self.draw.random() < 0.2:
+                self.calls[at] = (self.calls[at - 1][0], *self.calls[at][1:])
+                self.joined.add(at)
         self.made = dict.fromkeys(range(self.world), len(self.calls))
         self.first = dict.fromkeys(range(self.world), 0)
 
@@ -94,8 +101,12 @@ class Job:
     @property
     def numbers(self) -> list[int]:
         """The number of each call in its group."""
-        groups = [group for group, _, _ in self.calls]
-        return [groups[: at + 1].count(group) for at, group in enumerate(groups)]
+        found = []
+        counts: dict[Group, int] = {}
+        for at, (group, _, _) in enumerate(self.calls):
+            counts[group] = counts.get(group, 0) + (at not in self.joined)
+            found.append(counts[group])
+        return found
 
     def dump(self, rank: int) -> Dump:
         names = {group: str(at) for at, group in enumerate(self.groups)}
@@ -179,16 +190,20 @@ def test_replayed_it_takes_the_longest_path(seed: int, tmp_path: Path) -> None:
     for path, dump in zip(paths, dumps, strict=True):
         path.write_bytes(pickle.dumps(dump, protocol=2))
     imported = import_traces(paths)
-    seen = [{(e["process_group"][0], e["collective_seq_id"]) for e in d["entries"]} for d in dumps]
+    seen = [Counter(key(each) for each in dump["entries"]) for dump in dumps]
     for entry, dump in zip(imported.ranks, dumps, strict=True):
         first, now, ends = None, 0.0, dict[str, float]()
         for each in dump["entries"]:
-            name, number = each["process_group"][0], each["collective_seq_id"]
-            if all((name, number) in seen[rank] for rank in job.groups[int(name)]):
+            name, number = key(each)
+            if len({seen[rank][name, number] for rank in job.groups[int(name)]}) == 1:
                 first = each["time_created_ns"] if first is None else first
                 now = each["time_created_ns"] - first
                 ends[name] = max(now, ends.get(name, 0.0)) + each["duration_ms"] * 1e6
-        assert entry.replayed_ps == pytest.approx(1000 * max(now, *ends.values()), abs=100)
+        assert entry.replayed_ps == pytest.approx(1000 * max([now, *ends.values()]), abs=100)
+
+
+def key(entry: Dump) -> tuple[str, int]:
+    return entry["process_group"][0], entry["collective_seq_id"]
 
 
 def changed(change: Callable[[Dump], object]) -> Callable[[Dump], bytes]:
@@ -280,11 +295,13 @@ def messages(folder: Path, first_record: int, *names: list[str]) -> Imported:
 
 
 def test_sends_meet_their_receives(tmp_path: Path) -> None:
-    sends, receives = ["all_reduce", "send 0->1", "send 0->1"], ["all_reduce", "recv 1<-0"]
+    sends = ["all_reduce", "send 0->1", "send 0->1", "coalesced"]
+    receives = ["all_reduce", "recv 1<-0"]
     imported = messages(tmp_path, 0, sends, receives)
     [missing] = imported.missing
     assert (missing.ranks, missing.waiting) == ((1,), (0,))
     assert imported.total is not None
     assert imported.total.messages == 2
+    assert [each.count for each in imported.total.omissions] == [1, 1]  # a send, and "coalesced"
     with pytest.raises(InputError, match="messages can't be paired"):
         messages(tmp_path, 7, sends, receives)
