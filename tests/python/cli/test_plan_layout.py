@@ -14,7 +14,16 @@ from armillary.cli import output
 from armillary.cli.app import main
 
 _JOB = ("plan", "llama-3-8b", "-p", "dgx-h100-16n", "--ranks", "16", "--global-batch", "32")
-_VALUES = ("--layout", "tp=1,2", "--layout", "pp=1,2", "--layout", "zero=1,3", "--seq", "4096")
+_SMALL = ("schedule=1f1b", "virtual_stages=1", "recompute_layers=none", "layers_per_stage=none")
+_VALUES = (
+    *(
+        word
+        for values in ("tp=1,2", "pp=1,2", "zero=1,3", *_SMALL)
+        for word in ("--layout", values)
+    ),
+    "--seq",
+    "4096",
+)
 _FEW = (*_VALUES, "--framework", "megatron-lm")
 
 

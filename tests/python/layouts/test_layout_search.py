@@ -70,7 +70,13 @@ def test_the_winner_equals_that_of_all_simulations(model: str, seed: int) -> Non
 def test_recommended_layouts_fit_and_reasons_hold() -> None:
     """`run` agrees that the best layouts fit, and that what was refused does not, until changed."""
     found, target = (
-        search("llama-3-70b", PLATFORM, 64, global_batch=64),
+        search(
+            "llama-3-70b",
+            PLATFORM,
+            64,
+            global_batch=64,
+            layout={"tp": (4, 8), "cp": (1,), "pp": (1, 2, 4)},
+        ),
         Platform.load(PLATFORM, npus=64),
     )
     assert [each.fits for each in found.best] == ["yes"] * len(found.best)
