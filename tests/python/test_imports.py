@@ -197,6 +197,7 @@ ALLOWED: dict[str, set[str]] = {
         "option_fields",
         "platform",
         "report",
+        "result",
         "uncertainty",
         "units",
         "workload",

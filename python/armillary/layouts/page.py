@@ -303,8 +303,9 @@ def _neighbours(data: Data) -> list[Section]:
     rows = []
     for each in data["neighbours"]:
         change = f"{each['factor']:g} x {_CHANGED[each['what']]}"
-        if each["options"] is None:
-            rows.append((change, "no layout fits", "", "", ""))
+        if each["step_ns"] is None:
+            none = "no layout fits" if each["options"] is None else "not possible, or takes minutes"
+            rows.append((change, none, "", "", ""))
             continue
         rate = each["tokens_per_s"]
         more = (rate / best["tokens_per_s"] - 1) * 100 if rate and best["tokens_per_s"] else None

@@ -132,6 +132,7 @@ class Neighbour:
     """Options of the best layout, or of the fastest one by estimate with another memory; none
     where no layout fits."""
     step_ns: float | None
+    """Step; none where no layout fits, the batch can't be divided so, or a run takes minutes."""
     tokens_per_s: float | None
     simulated: bool
     """Whether the step is simulated, not estimated."""

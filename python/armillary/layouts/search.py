@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ..api import simulate
 from ..errors import InputError, Problem
 from ..model.files import Model
 from ..platform import AnyPlatform, Platform
 from ..units import PS_PER_NS, counted
-from ..workload import build
 from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism
 from .job import SIMULATIONS, Job
@@ -32,6 +29,7 @@ from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, SearchInterrupte
 from .sensitivity import Neighbourhood
 from .space import Choice, LayoutSpace, space_of
 from .timing import Clock
+from .trial import trial
 
 Progress = Callable[[float], None]
 T = TypeVar("T")
@@ -186,13 +184,9 @@ class Search:
         """A layout with its simulated step; none where that would take minutes."""
         group, choice, bound, estimate, size, _, fits = row
         chosen = {**self.space.options(group, choice), **self.job.software}
-        made = build(self.job.model, **chosen)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", message="this run simulates")
-            try:
-                run = simulate(made, self.target, backend=self.backend)
-            except UserWarning:
-                return None
+        run = trial(self.job.model, chosen, self.target, self.backend)
+        if run is None:
+            return None
         self.warnings[str(chosen)] = list(run.report["warnings"])
         interval = run.interval
         low, high = interval.of(run.step_time_ns) if interval else (None, None)

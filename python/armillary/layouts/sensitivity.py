@@ -6,19 +6,17 @@ simulation. Not here: the search (`search.py`)."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..api import simulate
 from ..errors import InputError
 from ..platform import Platform
 from ..units import GB, NS_PER_S, PS_PER_NS
-from ..workload import build
 from .job import Job
 from .least import capacity_of
 from .result import Neighbour, Ranked
 from .space import LayoutSpace
+from .trial import trial
 
 _SIMULATED = (0.5, 2.0)
 _MEMORIES = (0.5, 0.75, 1.25, 1.5, 2.0)
@@ -57,14 +55,14 @@ class Neighbourhood:
     def _simulated(
         self, what: str, factor: float, options: Mapping[str, object], target: Platform
     ) -> Iterator[Neighbour]:
-        """The layout there; nothing where it can't be divided so, or a run would take minutes."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", message="this run simulates")
-            try:
-                run = simulate(build(self.job.model, **options), target, backend=self.backend)
-            except (InputError, UserWarning):
-                return
-        yield Neighbour(what, factor, options, run.step_time_ns, run.tokens_per_s, simulated=True)
+        """The layout there; without a step where the batch can't be divided so, or where a run
+        would take minutes."""
+        try:
+            run = trial(self.job.model, options, target, self.backend)
+        except InputError:
+            run = None
+        step, rate = (None, None) if run is None else (run.step_time_ns, run.tokens_per_s)
+        yield Neighbour(what, factor, options, step, rate, simulated=run is not None)
 
     def _memories(self) -> Iterator[Neighbour]:
         """The layout with the smallest estimate, where NPUs had more or less memory."""

@@ -18,8 +18,7 @@ _HELP = "the summary that armillary workload or import wrote, or none"
 @dataclass(frozen=True)
 class Volume:
     """Bytes that one rank hands to the collectives of one kind on one group in a step (`kind` is
-    `send` for messages). `bytes` is the sum of the input buffers (of one NPU's contributions for
-    all_gather and gather).
+    `send` for messages).
 
     `bytes` is the sum of the input buffers (of one NPU's contributions for all_gather and gather).
     """

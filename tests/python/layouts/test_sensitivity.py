@@ -72,10 +72,13 @@ def test_links_with_their_own_bandwidth_are_the_same(platform: str) -> None:
 
 
 def test_the_page_has_them(armillary: Armillary, tmp_path: Path) -> None:
-    few = ("--layout", "tp=1,2", "--layout", "pp=1", "--layout", "cp=1", "--layout", "zero=1,3")
-    job = ("plan", "llama-3-8b", "-p", "dgx-h100", "--ranks", "8", "--global-batch", "32")
+    """Eight replicas can't share half of eight samples."""
+    few = ("--layout", "tp=1", "--layout", "pp=1", "--layout", "cp=1", "--layout", "zero=1,3")
+    job = ("plan", "llama-3-8b", "-p", "dgx-h100", "--ranks", "8", "--global-batch", "8")
     run = armillary(*job, *few, "--report", "page.html")
     assert run.returncode == 0, run.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "2 x bandwidth of links" in page
     assert "0.5 x memory of an NPU" in page
+    assert "0.5 x samples" in page
+    assert page.count("not possible, or takes minutes") == 1

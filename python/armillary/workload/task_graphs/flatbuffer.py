@@ -1,6 +1,6 @@
 """Tables of FlatBuffers, read with bounds.
 
-Here: fields, vectors and texts at their places, and errors for places outside of the file. Not
+Here: fields and vectors at their places, and errors for places outside of the file. Not
 here: which fields a table has (`flexflow.py`). Google's runtime has no verifier in Python: with it,
 tables of a damaged file could share a long vector, and each would read it again.
 
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-
-_LONGEST_TEXT = 65_536
 
 
 class DamagedError(ValueError):
@@ -70,11 +68,6 @@ class Table:
         """A 32-bit floating-point number."""
         at = self._place(field)
         return float(self._file.number("f", at)) if at else 0.0
-
-    def text(self, field: int) -> str:
-        """A text; damaged characters are replaced."""
-        at, count = self._vector(field, 1)
-        return self._file.data[at : at + min(count, _LONGEST_TEXT)].decode("utf-8", "replace")
 
     def tables(self, field: int) -> list[Table]:
         """The tables of a vector."""

@@ -67,7 +67,6 @@ class TaskGraph:
 
     ranks: int
     tasks: list[Task]
-    operators: int
     bandwidth: float
     """Bytes per second of a link, as the search took it."""
 
@@ -127,10 +126,7 @@ class _Reader:
         if not tasks:
             raise self._refused("tasks", "has none", ALLOWED)
         bandwidth = self.root.real(5) * 1000
-        operators = len(self.root.tables(7))
-        return TaskGraph(
-            self.nodes, tasks, operators, bandwidth if math.isfinite(bandwidth) else 0.0
-        )
+        return TaskGraph(self.nodes, tasks, bandwidth if math.isfinite(bandwidth) else 0.0)
 
     def _devices(self) -> dict[int, tuple[int, int]]:
         """Type and property of each device, by its number."""
@@ -160,7 +156,7 @@ class _Reader:
             # Such a task lists its nodes where others list the tasks after them.
             if not following or len({*following}) < len(following):
                 raise self._refused(f"{where}.nexttasks", "is not a list of nodes", ALLOWED)
-            return Task(kind, tuple(map(self._node(where), following)), 0, size, ())
+            return Task(kind, tuple(self._node(where, each) for each in following), 0, size, ())
         unknown = next((each for each in following if each not in places), None)
         if unknown is not None:
             said = f"names a task that is not there: {unknown}"
@@ -183,34 +179,21 @@ class _Reader:
             )
             allowed = f"type {' or '.join(map(str, wanted))} for a task of type {int(kind)}"
             raise self._refused(f"{where}.deviceid", said, allowed)
-        node = self._node(where)
         if kind not in _MESSAGES:
-            return (node(device[1]),)
-        ends = divmod(device[1], self.nodes + self.switches)
-        if ends[0] == ends[1]:
+            return (self._node(where, device[1]),)
+        source, target = divmod(device[1], self.nodes + self.switches)
+        if source == target:
             raise self._refused(f"{where}.deviceid", "sends to its own node", ALLOWED)
-        return (node(ends[0]), node(ends[1]))
+        return (self._node(where, source), self._node(where, target))
 
-    def _node(self, where: str) -> _Node:
-        return _Node(self, where)
+    def _node(self, where: str, number: int) -> int:
+        """The number of a node with a GPU."""
+        if number < self.nodes:
+            return number
+        raise self._refused(where, f"is on node {number}", f"a node below {self.nodes}")
 
     def _refused(self, where: str, said: str, allowed: str) -> InputError:
         return InputError([Problem(self.name, where, said, allowed)])
-
-
-@dataclass(frozen=True)
-class _Node:
-    """Checks the number of a node with a GPU."""
-
-    reader: _Reader
-    where: str
-
-    def __call__(self, number: int) -> int:
-        if number < self.reader.nodes:
-            return number
-        raise self.reader._refused(
-            self.where, f"is on node {number}", f"a node below {self.reader.nodes}"
-        )
 
 
 def _order(name: str, tasks: Sequence[Task]) -> list[int]:
