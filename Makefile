@@ -23,7 +23,8 @@ CARGO_PROFILE = --profile $(PROFILE)
 CARGO_TEST = PYO3_PYTHON="$(CURDIR)/$(BIN)/python" cargo test --locked --quiet $(CARGO_PROFILE)
 # `generate` alone, as its schemas of reports would build the simulator for tests a second time.
 TESTED = --workspace --exclude micro --exclude generate
-PYTEST = $(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup
+# Without a restart: a worker that takes the place of one that died may wait for ever.
+PYTEST = $(BIN)/pytest --quiet --numprocesses $(JOBS) --dist loadgroup --max-worker-restart 0
 DEVELOP = $(BIN)/maturin develop --profile $(PROFILE) --quiet
 # Whatever environment is active, only .venv is written to.
 export VIRTUAL_ENV := $(CURDIR)/.venv
