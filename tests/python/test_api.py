@@ -202,7 +202,7 @@ def tick():
     signal.pthread_kill(main, signal.SIGINT)
 
 platform = arm.Platform(
-    "R(16)_R(16)_R(16)",
+    "R(16)_R(16)",
     bandwidth="50 GB/s",
     latency="500 ns",
     settings={"scheduler.chunks": 4096},

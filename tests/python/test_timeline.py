@@ -117,12 +117,10 @@ def test_a_stalled_run_leaves_no_timeline(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_leaves_no_timeline(tmp_path: Path) -> None:
     settings = {"scheduler.chunks": 4096}
-    platform = arm.Platform(
-        "R(16)_R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings
-    )
+    platform = arm.Platform("R(16)_R(16)", bandwidth="50 GB/s", latency="500 ns", settings=settings)
     program = arm.workload.Program()
     program.collective("sum", [], "all_reduce", 1 << 24)
-    workload = arm.workload.Workload.listed("sum", [program], [0] * 4096, {})
+    workload = arm.workload.Workload.listed("sum", [program], [0] * 256, {})
 
     def stop(_share: float, _now: float) -> None:
         raise KeyboardInterrupt
