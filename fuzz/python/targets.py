@@ -120,6 +120,20 @@ def _task_graphs() -> list[Files]:
     return [{"graph.fbuf": gzip.decompress(path.read_bytes())}]
 
 
+def _exports() -> list[Files]:
+    """Exports of Nsight Systems: two ranks with a collective, and one packed."""
+    import tempfile
+
+    from nsys_export import small, thread_of
+
+    export = small()
+    export.range("forward", thread_of(1), 1001, 9000)
+    export.wait(thread_of(1), 5000, 7, 20)
+    with tempfile.TemporaryDirectory() as folder:
+        data = export.write(Path(folder) / "run.sqlite").read_bytes()
+    return [{"run.sqlite": data}, {"run.sqlite.gz": gzip.compress(data)}]
+
+
 def _import(folder: Path, files: Files) -> object:
     from armillary.workload.importer import import_traces
 
@@ -371,6 +385,7 @@ TARGETS = (
     Target("host_trace", _host, _import),
     Target("task_graph", _task_graphs, _import),
     Target("flight_recorder", _flight_recorders, _import_dumps),
+    Target("nsys_export", _exports, _import),
     Target("workload_json", lambda: [_written()], _workload, ".et"),
     Target("model", _models, _build),
     Target("huggingface", _huggingface, _build),

@@ -28,7 +28,7 @@ READS = {
     "content", "open_plain",
     "read_bytes", "read_text", "read_stream", "parse_json", "parse_yaml", "scan_parquet",
     "read_parquet", "read_parquet_metadata", "scan_csv", "read_csv", "fromfile", "memmap",
-    "ZipFile", "GzipFile", "parse_xml", "fromstring", "iterparse",
+    "ZipFile", "GzipFile", "parse_xml", "fromstring", "iterparse", "deserialize",
 }  # fmt: skip
 """Functions that read files or parse what was read. `open` for reading counts too."""
 

@@ -53,7 +53,7 @@ MADE: dict[str, Callable[[], bytes]] = {
     "dlrm.pt": (ROOT / "examples/checkpoints/dlrm.pt").read_bytes,
     "dlrm.yml": (ROOT / "examples/checkpoints/dlrm.yml").read_bytes,
     "run.nsys-rep": lambda: b"\x51\x00\x01",
-    "run.sqlite": lambda: b"SQLite format 3\0 CUPTI_ACTIVITY_KIND_KERNEL",
+    "run.sqlite": lambda: targets._exports()[0]["run.sqlite"],
     "host.xplane.pb": lambda: b"\n\x20\x12\x0e/host:metadata",
     "module.txt": lambda: b"HloModule jit_step\n",
     "snapshot.pickle": lambda: b"\x80\x02}X\x08\x00\x00\x00segments]s.",

@@ -1,4 +1,4 @@
-"""`armillary import`: recorded PyTorch runs as a workload, and how much of them it covers.
+"""`armillary import`: recorded runs as a workload, and how much of them it covers.
 
 Not here: tables of measured kernels as a platform (`import_kernels.py`)."""
 
@@ -44,9 +44,9 @@ Traces = Annotated[
     list[str],
     typer.Argument(
         metavar="TRACE...|TABLE...",
-        help="Execution and Kineto traces of one run, or dumps of its flight recorders: files, "
-        "directories, archives. Or a task graph of FlexFlow. Or tables of measured kernels: .csv, "
-        ".csv.gz.",
+        help="Execution and Kineto traces of one run, dumps of its flight recorders, or SQLite "
+        "exports of Nsight Systems: files, directories, archives. Or a task graph of FlexFlow. Or "
+        "tables of measured kernels: .csv, .csv.gz.",
     ),
 ]
 Out = Annotated[
@@ -82,7 +82,8 @@ StepNumber = Annotated[
     typer.Option(
         "--step",
         metavar="N",
-        help="ProfilerStep to import (default: a steady one that every rank has).",
+        help="ProfilerStep, or NVTX range such as step 3, to import (default: a steady one that "
+        "every rank has).",
     ),
 ]
 Ranks = Annotated[
@@ -128,7 +129,7 @@ def import_(
     gpu: Gpu = None,
     json: Json = None,
 ) -> None:
-    """Make a workload from recorded PyTorch runs.
+    """Make a workload from recorded runs.
 
     Or make a platform from tables of measured kernels (.csv, .csv.gz), with -p."""
     with output.guard():

@@ -51,6 +51,10 @@ def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
     for index in sorted(
         kernels, key=lambda i: trace.calls[links.call[i]].start if links.call[i] >= 0 else 0
     ):
+        if known := trace.device[index].calls:
+            found.calls[index] = list(known)
+            found.sources[known[0].source] += 1
+            continue
         launch = links.call[index]
         around: list[int] = []
         if launch >= 0 and nesting is not None:

@@ -5,21 +5,19 @@ Here: first bytes, and a few words inside. Not here: reading anything (`reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...errors import Problem
 
 WANTED = (
     "Kineto traces (traceEvents, or a list of trace events), PyTorch execution traces (nodes) and "
-    "dumps of PyTorch's flight recorder, task graphs of FlexFlow; plain, gzip or tar"
+    "dumps of PyTorch's flight recorder, task graphs of FlexFlow, SQLite exports of Nsight "
+    "Systems; plain, gzip or tar"
 )
 _PROFILER = "record the run with torch.profiler and export_chrome_trace"
 _JAX = "Armillary imports PyTorch's recordings only; armillary workload builds a model's step"
-_SQLITE = b"SQLite format 3\0"
+_NSYS_WAY = "nsys export --type sqlite --include-blobs=true FILE, then armillary import FILE.sqlite"
 _MAGIC: Sequence[tuple[bytes, bytes, str, str]] = (
-    (_SQLITE, b"CUPTI_ACTIVITY_KIND_", "an export of Nsight Systems (SQLite)", _PROFILER),
-    (_SQLITE, b"rocpd", "a database of rocprofv3 (SQLite)", _PROFILER),
-    (_SQLITE, b"", "a SQLite database", WANTED),
     (b"HloModule ", b"", "XLA's HLO text, a program without times", _JAX),
     (b"PAR1", b"", "a Parquet file", WANTED),
     (b"PK\x03\x04", b"", "a zip archive, such as a checkpoint of torch.save", WANTED),
@@ -42,10 +40,23 @@ def of_bytes(name: str, data: bytes) -> Problem | None:
         if head.startswith(magic) and word in data:
             return Problem(name, "", f"is {what}", way)
     if name.endswith(_NSYS):
-        return Problem(name, "", "is a report of Nsight Systems", _PROFILER)
+        return Problem(name, "", "is a report of Nsight Systems", _NSYS_WAY)
     if _XSPACE.match(data[:64]):
         return Problem(name, "", "is a profile of XLA (XSpace, .xplane.pb)", _JAX)
     return None
+
+
+def of_tables(name: str, tables: Iterable[str]) -> Problem | None:
+    """A SQLite database that Nsight Systems did not write, by its tables."""
+    names = [*tables]
+    if any(each.startswith("CUPTI_ACTIVITY_KIND_") or each == "NVTX_EVENTS" for each in names):
+        return None
+    if any("rocpd" in each for each in names):
+        return Problem(name, "", "is a database of rocprofv3 (SQLite)", _PROFILER)
+    if "StringIds" in names:
+        said = "is an export of Nsight Systems without CUDA"
+        return Problem(name, "", said, "nsys profile --trace=cuda,nvtx")
+    return Problem(name, "", "is a SQLite database", WANTED)
 
 
 def of_text(name: str, data: bytes) -> Problem:
@@ -84,7 +95,7 @@ def _mapping(name: str, data: bytes, head: bytes) -> Problem:
     if b'"rocprofiler-sdk-tool"' in head:
         return Problem(name, "", "is JSON of rocprofv3", _PROFILER)
     if b'"TraceProcessEvent"' in data or b'"CudaEvent"' in data:
-        return Problem(name, "", "is an export of Nsight Systems (JSON)", _PROFILER)
+        return Problem(name, "", "is an export of Nsight Systems (JSON)", _NSYS_WAY)
     return Problem(name, "", "is JSON without traceEvents and without nodes", WANTED)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...errors import InputError, Problem
 from . import foreign
+from .collectives import CommunicationCall
 from .reading import LONGEST_NAME, Event, KinetoDocument, Recording
 
 Thread = tuple[str, str]
@@ -72,6 +73,8 @@ class DeviceOp:
     correlation: int
     event: Event
     device: str
+    calls: tuple[CommunicationCall, ...] = ()
+    """The communication that it is, where its reader knows that; else it is looked for."""
 
 
 @dataclass(slots=True)
@@ -129,6 +132,8 @@ class Trace:
     untimed: int = 0
     """Operations and calls without a usable time, or with one beyond a day."""
     contradictions: Contradictions = field(default_factory=Contradictions)
+    step_mark: str = "ProfilerStep annotation"
+    """The mark of a step in a trace of this kind."""
 
     @property
     def epoch(self) -> int:
@@ -168,7 +173,7 @@ def trace(recording: Recording) -> Trace:
     result.ops.sort(key=lambda op: (op.start, -op.end))
     result.calls.sort(key=lambda call: (call.start, call.end))
     result.device.sort(key=lambda op: (op.start, op.end))
-    _require_one_run(result)
+    require_one_run(result)
     return result
 
 
@@ -180,7 +185,7 @@ def _nothing(file: str, document: KinetoDocument, found: Trace) -> Problem:
     return Problem(file, "traceEvents", f"{what}; its categories are: {categories}", way)
 
 
-def _require_one_run(found: Trace) -> None:
+def require_one_run(found: Trace) -> None:
     """Raises `InputError` where a time is so far from the others that it is damage."""
     timed: list[HostOp | RuntimeCall | DeviceOp] = [
         *found.ops[:1],

@@ -81,7 +81,7 @@ def _about(rank: Analysed) -> list[str]:
     notes = []
     window, line = rank.window, rank.line
     if window.step.number < 0:
-        notes.append("no ProfilerStep annotation: the whole trace is one step")
+        notes.append(f"no {rank.trace.step_mark}: the whole trace is one step")
     notes += _contradictions(rank)
     if not rank.trace.device:
         notes.append(

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ...errors import InputError, Problem
 from ...units import PS_PER_S, counted
-from . import contradictions, host_trace, kineto
+from . import contradictions, host_trace, kineto, nsys
 from .host_trace import VERSIONS, HostTrace
 from .kineto import Trace
 from .reading import Recording, RecordingKind
@@ -72,10 +72,17 @@ def match(
 ) -> RecordedRun:
     """Sorts recordings into ranks. Raises `InputError` listing everything that does not fit."""
     traces, hosts, problems = [], [], []
+    exports = [each for each in recordings if each.kind is RecordingKind.NSYS]
+    notes: list[str] = []
     for number, recording in enumerate(recordings):
         try:
             if recording.kind is RecordingKind.KINETO:
                 traces.append(contradictions.settle(kineto.trace(recording)))
+            elif recording.kind is RecordingKind.NSYS:
+                if recording is exports[0]:
+                    _require_alone(exports, recordings)
+                    found, notes = nsys.traces(exports, lambda name: rank_in_name(name, False))
+                    traces += map(contradictions.settle, found)
             else:
                 hosts.append(host_trace.host_trace(recording))
         except InputError as error:
@@ -85,7 +92,16 @@ def match(
     problems += _versions(hosts) + _worlds(traces)
     if problems:
         raise InputError(problems)
-    return _pair(traces, hosts)
+    run = _pair(traces, hosts)
+    run.notes += notes
+    return run
+
+
+def _require_alone(exports: Sequence[Recording], recordings: Sequence[Recording]) -> None:
+    """Exports have several ranks each, so they can't be sorted among traces of one rank."""
+    if len(exports) < len(recordings):
+        said = f"is a {exports[0].kind.value}, next to other recordings"
+        raise InputError([Problem(exports[0].file, "", said, "one kind of recording alone")])
 
 
 def _versions(hosts: Sequence[HostTrace]) -> list[Problem]:

@@ -1,4 +1,5 @@
-"""Files to documents: JSON, gzip, tar, recognized by content and never by the name's ending.
+"""Files to documents: JSON, SQLite, gzip, tar, recognized by content and never by the name's
+ending.
 
 Here: unpacking, and which kind of recording a document is. Not here: what is in it (`kineto.py`,
 `host_trace.py`). Times stay exact: JSON numbers become `Decimal`, for a double holds microseconds
@@ -28,7 +29,7 @@ from ... import documents, machine
 from ...errors import InputError, Problem
 from ...plain_pickle import RefusedError, plain
 from ..task_graphs import is_graph
-from . import foreign
+from . import database, foreign
 
 Args = dict[str, Any]
 
@@ -118,14 +119,23 @@ class RecordingKind(Enum):
     HOST = "PyTorch execution trace"
     FLIGHT = "dump of PyTorch's flight recorder"
     GRAPH = "task graph of FlexFlow"
+    NSYS = "SQLite export of Nsight Systems"
 
 
-Document = KinetoDocument | HostDocument | FlightDocument | GraphDocument
+@dataclass(frozen=True)
+class NsysDocument:
+    """An export of Nsight Systems, not yet read: its file, or what was packed."""
+
+    source: Path | bytes
+
+
+Document = KinetoDocument | HostDocument | FlightDocument | GraphDocument | NsysDocument
 _KINDS: dict[type, RecordingKind] = {
     KinetoDocument: RecordingKind.KINETO,
     HostDocument: RecordingKind.HOST,
     FlightDocument: RecordingKind.FLIGHT,
     GraphDocument: RecordingKind.GRAPH,
+    NsysDocument: RecordingKind.NSYS,
 }
 
 
@@ -223,7 +233,9 @@ def _members(name: str, data: bytes, room: _Room, depth: int) -> Iterator[tuple[
 
 def _is_clutter(name: str) -> bool:
     """Files that tar on a Mac adds, and the generated sources that PyTorch packs with a trace."""
-    known = name.endswith((".json", ".gz", ".et", ".pkl", ".pickle")) or _RANKED.search(name)
+    known = name.endswith((".json", ".gz", ".et", ".pkl", ".pickle", ".sqlite")) or _RANKED.search(
+        name
+    )
     return Path(name).name.startswith("._") or not known
 
 
@@ -248,7 +260,11 @@ def expand(paths: list[Path]) -> list[Path]:
 def read(path: Path) -> list[Recording]:
     """Every recording in `path`. Raises `InputError` with the precise reason for each document that
     is none."""
-    recordings, problems = [], []
+    recordings: list[Recording] = []
+    problems: list[Problem] = []
+    if _is_database(path):
+        # Such files may be larger than the memory, and are read where they are.
+        return [Recording(str(path), path.stat().st_size, _database(str(path), path))]
     for name, data in unpack(path):
         try:
             recordings.append(Recording(name, len(data), decode(name, data)))
@@ -265,6 +281,8 @@ def decode(name: str, data: bytes) -> Document:
     """The document in `data`. Raises `InputError` saying what it is instead."""
     if data[:2] in _PICKLED:
         return _unpickled(name, data)
+    if data.startswith(database.MAGIC):
+        return _database(name, data)
     if problem := foreign.of_bytes(name, data):
         raise InputError([problem])
     if is_graph(data):
@@ -282,6 +300,24 @@ def decode(name: str, data: bytes) -> Document:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError) as fast:
         return _decode_leniently(name, data, wanted, str(fast))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether a file itself, not packed, is a database. Others are opened, and refused, later."""
+    try:
+        with documents.open_plain(path) as stream:
+            return documents.read_stream(stream, len(database.MAGIC)) == database.MAGIC
+    except (OSError, ValueError):
+        return False
+
+
+def _database(name: str, source: Path | bytes) -> NsysDocument:
+    """A database. Raises `InputError` for one that Nsight Systems did not write."""
+    opened = database.Database(name, source)
+    opened.close()
+    if problem := foreign.of_tables(name, opened.tables):
+        raise InputError([problem])
+    return NsysDocument(source)
 
 
 def _unpickled(name: str, data: bytes) -> FlightDocument:

@@ -67,15 +67,16 @@ def import_traces(
     groups: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
 ) -> Imported:
-    """Reads PyTorch execution traces and Kineto traces of one run, or dumps of its flight
-    recorders, or a task graph of FlexFlow: files, directories, gzip, tar, in any order.
+    """Reads PyTorch execution traces and Kineto traces of one run, dumps of its flight recorders,
+    SQLite exports of Nsight Systems, or a task graph of FlexFlow: files, directories, gzip, tar, in
+    any order.
 
-    `step` is the `ProfilerStep` to take, by default a steady one that every rank has, else the
-    whole trace. `ranks` makes more ranks than the run had; `all_to_all` is then `keep`, `repeat` or
-    `refuse` (`docs/guides/import.md`). With `skew` ranks start as far apart as they were recorded,
-    else together. `groups` gives the members of process groups by the name in the traces.
-    `progress` is called with the finished share and a word. Raises `InputError` listing every
-    problem."""
+    `step` is the `ProfilerStep` (or the numbered NVTX range) to take, by default a steady one that
+    every rank has, else the whole trace. `ranks` makes more ranks than the run had; `all_to_all` is
+    then `keep`, `repeat` or `refuse` (`docs/guides/import.md`). With `skew` ranks start as far
+    apart as they were recorded, else together. `groups` gives the members of process groups by the
+    name in the traces. `progress` is called with the finished share and a word. Raises `InputError`
+    listing every problem."""
     if ranks is not None and not 1 <= ranks <= MOST:
         raise InputError(
             [Problem("", "ranks", f"invalid number of ranks: {ranks}", f"1 to {MOST:,}")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,6 @@ def test_a_list_of_trace_events_is_a_trace(tmp_path: Path, end: str) -> None:
         ('[{"a": 1}]', "is a list without trace events"),
         ("[]", "is a list without trace events"),
         ("[1, 2]", "is a list without trace events"),
-        ("SQLite format 3\0 CUPTI_ACTIVITY_KIND_KERNEL", "is an export of Nsight Systems (SQLite)"),
-        ("SQLite format 3\0 rocpd_kernel", "is a database of rocprofv3 (SQLite)"),
-        ("SQLite format 3\0", "is a SQLite database"),
         ("HloModule jit_f, is_scheduled=true", "is XLA's HLO text, a program without times"),
         ("\n\x20\x12\x0e/host:metadata", "is a profile of XLA (XSpace, .xplane.pb)"),
         ('{"rocprofiler-sdk-tool": []}', "is JSON of rocprofv3"),
@@ -79,6 +77,28 @@ def test_what_a_file_is_instead(tmp_path: Path, text: str, what: str) -> None:
 )
 def test_pickles_are_data_or_refused(tmp_path: Path, value: object, what: str) -> None:
     assert said(written(tmp_path, pickle.dumps(value), "snapshot.pickle")) == what
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        ("rocpd_kernel", "is a database of rocprofv3 (SQLite)"),
+        ("StringIds", "is an export of Nsight Systems without CUDA"),
+        ("settings", "is a SQLite database"),
+    ],
+)
+def test_databases_are_known_by_their_tables(tmp_path: Path, table: str, what: str) -> None:
+    path = tmp_path / "file.db"
+    connection = sqlite3.connect(path)
+    connection.execute(f"CREATE TABLE {table} (a)")
+    connection.close()
+    assert said(path) == what
+
+
+@pytest.mark.parametrize("name", ["run.nsys-rep", "run.qdrep"])
+def test_the_way_to_an_export_is_shown(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="nsys export --type sqlite"):
+        import_traces([written(tmp_path, b"\x51\x00\x01", name)])
 
 
 def test_a_report_of_nsight_is_known_by_its_name(tmp_path: Path) -> None:
