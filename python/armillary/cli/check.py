@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_text
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,6 +14,10 @@ from ..errors import InputError, Problem
 from ..units import counted
 from . import completion, models, output
 from .options import BackendName, Groups, Json, Npus, Passes, Settings, settings
+
+if TYPE_CHECKING:
+    from ..platform import Platform
+    from ..workload import Workload
 
 SCHEMA = "armillary.check/1"
 CONFORMANCE = "armillary.conformance/1"
@@ -24,7 +28,7 @@ WorkloadName = Annotated[
     str | None,
     typer.Argument(
         metavar="WORKLOAD",
-        help="Traces or a text workload; leave it out to check a platform alone.",
+        help="Traces, a text workload or a recording; leave it out to check a platform alone.",
     ),
 ]
 
@@ -76,8 +80,9 @@ def check(
                 Problem("", f"--passes {passes}", "there is no workload", "a text workload as well")
             )
         target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
+        notes = list[str]()
         source = (
-            _attempt(lambda: models.source(workload, options, target, groups, passes), problems)
+            _attempt(lambda: _workload(workload, options, target, groups, passes, notes), problems)
             if workload
             else None
         )
@@ -96,6 +101,7 @@ def check(
             found, unknown = target.findings()
             problems += found
             warnings = [*target.warnings, *unknown]
+        warnings = [*notes, *warnings]
         if target and target._core.kernel_table() is not None:
             from ..kernels import measured_kernels
 
@@ -124,6 +130,27 @@ def check(
             raise typer.Exit(output.WRONG)
         if json != "-":
             typer.echo("no problem found")
+
+
+def _workload(
+    name: str,
+    options: models.Options,
+    target: Platform | None,
+    groups: str | None,
+    passes: int,
+    notes: list[str],
+) -> Workload:
+    """The workload of that name; a recording is imported, and its notes are added."""
+    try:
+        return models.source(name, options, target, groups, passes)
+    except InputError:
+        if not models.kind_of_recording(name):
+            raise
+    from ..workload.importer import import_traces
+
+    imported = import_traces([name])
+    notes += imported.notes
+    return imported.workload
 
 
 def _conformance(

@@ -6,12 +6,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import old_words
-from ..errors import flag
+from ..errors import InputError, Problem, flag
 from ..units import counted
 from . import output
 from .options import settings
@@ -120,12 +121,32 @@ def source(
 
     is_text_with_options = bool(options) and is_text(name)
     if not is_text_with_options and not is_model(name):
-        return load(name, platform, groups, passes, **options)
+        try:
+            return load(name, platform, groups, passes, **options)
+        except InputError:
+            if not (kind := kind_of_recording(name)):
+                raise
+            way = f"armillary import {name} -o job, and then job in its place"
+            raise InputError([Problem(name, "", f"is a {kind}", way)]) from None
     from . import parsing
 
     if is_text_with_options:
         return load(name, platform, groups, passes, **parsing.text_options(name, options))
     return load(name, None, groups, passes, **parsing.options(name, options))
+
+
+def kind_of_recording(name: str) -> str:
+    """The kind of a recorded file, empty for other files. The whole file is read."""
+    from .. import documents
+
+    if not documents.is_file(name):
+        return ""
+    from ..workload.importer import reading
+
+    try:
+        return reading.read(Path(name))[0].kind.value
+    except InputError:
+        return ""
 
 
 def on(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import et
+import nsys_export
 import toy
 from conftest import Armillary
 
@@ -190,3 +191,19 @@ def test_files_of_others_are_not_repeated(armillary: Armillary, tmp_path: Path) 
         run = armillary(*arguments)
         assert run.returncode == 2
         assert "root:x" not in run.stderr
+
+
+def test_a_recording_is_imported(armillary: Armillary, tmp_path: Path) -> None:
+    """A run of one names the import; a damaged one is refused as before."""
+    path = nsys_export.small().write(tmp_path / "run.sqlite")
+    checked = armillary("check", "run.sqlite", "-p", "dgx-h100", "--npus", "2")
+    assert (checked.returncode, checked.stdout) == (0, "no problem found\n"), checked.stderr
+    other = armillary("check", "run.sqlite", "-p", "dgx-h100", "--npus", "4")
+    assert other.returncode == 2
+    assert "has 2 ranks and the platform 4 NPUs" in other.stderr
+    ran = armillary("run", "run.sqlite", "-p", "dgx-h100")
+    assert ran.returncode == 2
+    assert "is a SQLite export of Nsight Systems" in ran.stderr
+    assert "armillary import run.sqlite -o job" in ran.stderr
+    path.write_bytes(path.read_bytes()[:500])
+    assert armillary("check", "run.sqlite", "-p", "dgx-h100").returncode == 2

@@ -140,7 +140,7 @@ class Database:
         except (sqlite3.Error, sqlite3.Warning, OSError, OverflowError) as error:
             said = f"can't be read: {error}"
         except UnicodeDecodeError:
-            # SQLite quotes a name of the file in its message, and the name is no text.
+            # SQLite's message has a name of the database in it, which may be any bytes.
             said = "can't be read: a name in it is not UTF-8"
         else:
             return
