@@ -107,6 +107,32 @@ def read(texts: Sequence[str], name: str) -> dict[str, Values]:
     return found
 
 
+def checked(layout: object, name: str) -> dict[str, Values]:
+    """Values by option of a mapping from Python: `{"tp": (4, 8), "zero": 1}`, for the model `name`.
+
+    Raises `InputError` listing every problem."""
+    if not isinstance(layout, Mapping):
+        said = f"is not a mapping from options to values: {layout!r}"[:200]
+        raise InputError([Problem("layout", "", said, '{"tp": (4, 8), "zero": 1}')])
+    found: dict[str, Values] = {}
+    problems: list[Problem] = []
+    known = searched()
+    for option, given in layout.items():
+        listed = [*given] if isinstance(given, list | tuple | range) else [given]
+        if option not in known:
+            problems.append(Problem("layout", str(option), *_unknown(str(option), known)))
+        elif not listed:
+            problems.append(Problem("layout", option, "has no values", "one or more: (4, 8)"))
+        else:
+            try:
+                found[option] = _typed(option, listed, name)
+            except InputError as error:
+                problems += [replace(each, file="layout") for each in error.problems]
+    if problems:
+        raise InputError(problems)
+    return found
+
+
 def _unknown(option: str, known: list[str]) -> tuple[str, str]:
     if option in DECIDED:
         return "is decided by the search", "the options of the verb"
@@ -132,12 +158,19 @@ def _values(option: str, raw: str, name: str) -> Values:
             allowed = f"a first and a last value, up to {_MOST} values"
             raise InputError([Problem("", option, f"invalid range: {item}", allowed)])
         listed += range(first, last + 1)
+    return _typed(option, listed, name)
+
+
+def _typed(option: str, listed: Sequence[object], name: str) -> Values:
+    """Values of an option, each once. Raises `InputError`."""
+    if None in listed and option not in _NONE:
+        raise InputError([Problem("", option, "invalid value: None", f"{option} left out")])
     if option == "recompute_layers" and 0 in listed:
         said = "0 recomputes no layer"
         raise InputError([Problem("", option, said, "1 or more, or recompute=none")])
     typed = (
         None
-        if value == "none" and option in _NONE
+        if value in ("none", None) and option in _NONE
         else value
         if (option, value) == ("layers_per_stage", BY_COST)
         else getattr(in_range(Parallelism, name, {option: value}), option)

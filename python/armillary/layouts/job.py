@@ -13,6 +13,7 @@ from ..model.decoder import Decoder
 from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
 from ..units import counted
+from .axes import checked
 from .measured_file import MeasuredStep
 
 SIMULATIONS = 32
@@ -55,7 +56,7 @@ class Job:
         *,
         global_batch: int | None = None,
         seq: int | None = None,
-        layout: Mapping[str, Sequence[object]] | None = None,
+        layout: Mapping[str, object] | None = None,
         framework: str | None = None,
         framework_set: Mapping[str, object] | None = None,
         near: bool = False,
@@ -84,7 +85,7 @@ class Job:
             shape,
             batch,
             length,
-            dict(layout or {}),
+            checked(layout or {}, loaded.name),
             framework,
             framework_set,
             near,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -130,6 +130,41 @@ def test_values_are_read() -> None:
         "layers_per_stage": (None, "cost", "9*2,7*2"),
         "recompute_layers": (None, 4),
         "recompute_modules": ("mlp", "layernorm,activation"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([1], "is not a mapping from options to values"),
+        ({"tpp": 1}, "is unknown"),
+        ({1: 1}, "is unknown"),
+        ({"dp": 4}, "is decided by the search"),
+        ({"tp": ()}, "has no values"),
+        ({"tp": None}, "invalid value: None"),
+        ({"tp": (4, "x")}, "invalid count: 'x'"),
+        ({"tp": True}, "invalid count: True"),
+        ({"tp": 1.5}, "invalid count: 1.5"),
+        ({"zero": range(8)}, "invalid count: 4"),
+        ({"precision": "bf17"}, "unknown precision 'bf17'"),
+        ({"recompute": ["full", {}]}, "unknown recompute"),
+    ],
+)
+def test_wrong_values_from_python_are_refused(given: Any, said: str) -> None:  # noqa: ANN401
+    """Each wrong value is an error with a way out, before anything is searched."""
+    with pytest.raises(InputError) as error:
+        search("llama-3-8b", PLATFORM, 8, global_batch=8, layout=given)
+    assert said in str(error.value)
+
+
+def test_one_value_is_a_list_of_one() -> None:
+    """Words are not lists of letters."""
+    given = {"tp": 1, "recompute": "full", "zero_group": [None, 2], "pp": range(1, 3)}
+    assert axes.checked(given, "llama-3-8b") == {
+        "tp": (1,),
+        "recompute": ("full",),
+        "zero_group": (None, 2),
+        "pp": (1, 2),
     }
 
 
