@@ -17,7 +17,7 @@ from ..workload.decoder_plan import DecoderPlan, laid_out
 from ..workload.layer import cast
 from ..workload.memory import shares
 from ..workload.mesh import steps
-from ..workload.parallelism import Parallelism
+from ..workload.parallelism import Parallelism, changed
 from ..workload.plan import Unit, placement
 from ..workload.script import (
     CollectiveStep,
@@ -112,7 +112,7 @@ class Parts:
         if key not in self._units:
             alone = _alone(par)
             plan = DecoderPlan(Setting(self.model, alone))
-            tied = DecoderPlan(Setting(self.model, replace(alone, pp=2)))
+            tied = DecoderPlan(Setting(self.model, changed(alone, pp=2)))
             embedding = plan.embedding()
             copy = replace(embedding, name="mtp.embedding", activations=0)
             module = plan.module("mtp0") if par.mtp else embedding
@@ -184,7 +184,7 @@ class Parts:
         self._kernels.update(zip(kernels, times, strict=True))
         known = self._waits.setdefault(key, {})
         waits = [step for step in every if isinstance(step, Start | Exchange) and step not in known]
-        alone = replace(
+        alone = changed(
             par,
             pp=1,
             dp=par.world // (par.tp * par.cp),
@@ -270,7 +270,7 @@ class Parts:
         key = "splits", self._split_key(par), counts
         first = self.once(
             key,
-            lambda: min(self._split(replace(par, recompute_layers=each)) for each in counts),
+            lambda: min(self._split(changed(par, recompute_layers=each)) for each in counts),
         )
         return first, first + len(counts)
 
@@ -504,7 +504,7 @@ class Parts:
 
 def _alone(par: Parallelism) -> Parallelism:
     """The same layers without a pipeline."""
-    return replace(par, pp=1, virtual_stages=1, schedule="1f1b", layers_per_stage=None)
+    return changed(par, pp=1, virtual_stages=1, schedule="1f1b", layers_per_stage=None)
 
 
 def _pair(found: Iterable[tuple[str, list[Call]]]) -> tuple[list[Call], list[Call]]:

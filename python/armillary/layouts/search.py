@@ -19,7 +19,7 @@ from ..model.files import Model
 from ..platform import AnyPlatform, Platform
 from ..units import PS_PER_NS, counted
 from ..workload.frameworks import settings_of
-from ..workload.parallelism import Parallelism
+from ..workload.parallelism import Parallelism, changed
 from .job import SIMULATIONS, Job
 from .least import capacity_of, fewest, least_bytes, limits, most_bytes
 from .measured import known_steps, with_steps
@@ -293,7 +293,7 @@ def search(  # noqa: PLR0913 - keywords of a public function
     *,
     global_batch: int | None = None,
     seq: int | None = None,
-    layout: Mapping[str, Sequence[object]] | None = None,
+    layout: Mapping[str, object] | None = None,
     framework: str | None = None,
     framework_set: Mapping[str, object] | None = None,
     near: bool = False,
@@ -419,9 +419,9 @@ def _change(search_: Search, par: Parallelism, most: int) -> dict[str, object] |
             data, counts = space.first[group] + at, space.counts[group]
             same = par.recompute_layers in counts
             count = par.recompute_layers if same else counts[0]
-            other = replace(frame, zero=zero, zero_group=shared, recompute_layers=count)
-            changed = _changed(space.several, par, other)
-            if not changed:
+            other = changed(frame, zero=zero, zero_group=shared, recompute_layers=count)
+            names = _changed(space.several, par, other)
+            if not names:
                 continue
             choice, size = core.first_that_fits(group, data, most)
             if same:
@@ -429,9 +429,7 @@ def _change(search_: Search, par: Parallelism, most: int) -> dict[str, object] |
                 size = max(map(sum, core.held(group, choice)))
             if size <= most:
                 layout = space.layout(group, choice)
-                found.append(
-                    (-size, changed[-1], {name: getattr(layout, name) for name in changed})
-                )
+                found.append((-size, names[-1], {name: getattr(layout, name) for name in names}))
     if not found:
         return None
     return min(found, key=lambda each: (each[0], each[1], str(each[2][each[1]])))[2]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from ..platform import Platform
 from ..workload.checks import combination_faults
 from ..workload.decoder_plan import laid_out
 from ..workload.frameworks import Framework, load_framework
-from ..workload.parallelism import FRAMEWORK_KEYS, Parallelism
+from ..workload.parallelism import FRAMEWORK_KEYS, Parallelism, changed
 from ..workload.parallelism_reader import filled_in
 from ..workload.placement import even, shortened, split, split_by_cost
 from ..workload.setting import Setting
@@ -136,14 +136,14 @@ class LayoutSpace:
         data, at = choice
         zero, shared = self.shards[group][data - self.first[group]]
         count = self.counts[group][at]
-        return replace(self.frames[group], zero=zero, zero_group=shared, recompute_layers=count)
+        return changed(self.frames[group], zero=zero, zero_group=shared, recompute_layers=count)
 
     def _decided(self, frame: Parallelism, shard: Shard) -> Parallelism:
         """A layout with what its framework decides, as `run` has it."""
         zero, shared = shard
         if self.framework is None and (frame.zero, frame.zero_group) == shard:
             return frame
-        plain = replace(frame, zero=zero, zero_group=shared)
+        plain = changed(frame, zero=zero, zero_group=shared)
         if self.framework is None:
             return plain
         options = {each.name: getattr(plain, each.name) for each in dataclasses.fields(plain)}
@@ -152,7 +152,7 @@ class LayoutSpace:
             for each in self.framework.choices
             if each.name not in self.axes and each.name not in self.software and each.holds(options)
         }
-        return replace(plain, **chosen)  # type: ignore[arg-type]
+        return changed(plain, **chosen)
 
     def options(self, group: int, choice: Choice) -> dict[str, object]:
         """The options of the model's workload that make a layout, without those that are as by
@@ -180,7 +180,7 @@ class LayoutSpace:
         of = self.axes
         more = self._more
         bases = [
-            replace(self.base, **dict(zip(more, row, strict=True)))  # type: ignore[arg-type]
+            changed(self.base, **dict(zip(more, row, strict=True)))
             for row in product(*(of[name] for name in more))
         ]
         for tp, cp, pp in product(of["tp"], of["cp"], of["pp"]):
@@ -245,15 +245,15 @@ class LayoutSpace:
         exchange = base.cp_comm_type
         if cp != 1 and exchange is None:
             exchange = "p2p" if base.attention == "flash" else "all_gather"
-        return replace(base, dp=dp, cp_comm_type=exchange, **named)  # type: ignore[arg-type]
+        return changed(base, dp=dp, cp_comm_type=exchange, **named)
 
     def _groups(self, frame: Parallelism) -> Iterator[LayoutGroup]:
         """The frame with each recomputation, and the kinds of ZeRO that go with it."""
         for (recompute, modules), counts in self._repeated(frame):
-            par = replace(
+            par = changed(
                 frame,
-                recompute=recompute,  # type: ignore[arg-type]
-                recompute_modules=modules,  # type: ignore[arg-type]
+                recompute=recompute,
+                recompute_modules=modules,
                 recompute_layers=counts[0],
             )
             if self.framework is None:
@@ -356,7 +356,7 @@ def space_of(
     found = LayoutSpace(
         shape,
         Parts(shape, clock, None if like is None else like.parts),
-        replace(base, **one),  # type: ignore[arg-type]
+        changed(base, **one),
         axes,
         count,
         frozenset(given),

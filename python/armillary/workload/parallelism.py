@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from ..declared import Allowed, Made, Within, Wrong
@@ -434,6 +435,24 @@ class Parallelism(Software):
     def last_micro_batch(self) -> int:
         """Number of the last one that goes through a chunk."""
         return self.micro_batches // (2 if self.both_ways else 1) - 1
+
+
+_NAMES = tuple(each.name for each in dataclasses.fields(Parallelism))
+_PLACES = {name: place for place, name in enumerate(_NAMES)}
+_values = attrgetter(*_NAMES)
+_SETTERS = [getattr(Parallelism, name).__set__ for name in _NAMES]
+
+
+def changed(par: Parallelism, **values: object) -> Parallelism:
+    """A parallelism with other values of some options. A search makes many thousands: this is
+    `dataclasses.replace` in a fourth of its time."""
+    whole = [*_values(par)]
+    for name, value in values.items():
+        whole[_PLACES[name]] = value
+    made = object.__new__(Parallelism)
+    for setter, value in zip(_SETTERS, whole, strict=True):
+        setter(made, value)
+    return made
 
 
 ADAPTED = ("qkv", "out", "up", "down")
