@@ -134,6 +134,22 @@ def _exports() -> list[Files]:
     return [{"run.sqlite": data}, {"run.sqlite.gz": gzip.compress(data)}]
 
 
+def _xla() -> list[Files]:
+    folder = ROOT / "tests/python/data/xla"
+
+    def unpacked(name: str) -> bytes:
+        return gzip.decompress((folder / f"{name}.gz").read_bytes())
+
+    found: list[Files] = []
+    for name in ("pipeline_4_flat", "strided_4_2", "layers_5_loop", "numbers_1"):
+        found.append({"module.txt": unpacked(f"{name}.txt")})
+    for name in ("strided_4_2", "tensor_4"):
+        found.append({"module.hlo.pb": unpacked(f"{name}.hlo.pb")})
+    text, buffers = unpacked("tensor_4.txt"), unpacked("tensor_4.buffers.txt")
+    found.append({"module.txt": text, "buffers.txt": buffers})
+    return found
+
+
 def _import(folder: Path, files: Files) -> object:
     from armillary.workload.importer import import_traces
 
@@ -384,6 +400,7 @@ TARGETS = (
     Target("kineto", _kineto, _import),
     Target("host_trace", _host, _import),
     Target("task_graph", _task_graphs, _import),
+    Target("xla", _xla, _import),
     Target("flight_recorder", _flight_recorders, _import_dumps),
     Target("nsys_export", _exports, _import),
     Target("workload_json", lambda: [_written()], _workload, ".et"),

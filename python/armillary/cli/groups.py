@@ -31,7 +31,7 @@ GROUPS = {
     },
     "Prepare input": {
         "workload": "Make a workload from a model and its parallelism.",
-        "import": "Make a workload from recorded runs.",
+        "import": "Make a workload from recorded runs and modules of XLA.",
         "convert": "Write a workload, or a model, in another format.",
         "platform": "List, show or import platforms, and price accesses to memory.",
         "bench": "Measure this machine: kernels, memory and collectives.",

@@ -1,4 +1,4 @@
-"""`armillary import`: recorded runs as a workload, and how much of them it covers.
+"""`armillary import`: recorded runs and compiled modules as a workload, and how much it covers.
 
 Not here: tables of measured kernels as a platform (`import_kernels.py`)."""
 
@@ -19,6 +19,7 @@ from .options import Json
 if TYPE_CHECKING:
     from ..report.page import Page, Table
     from ..workload.importer import Coverage, Imported
+    from ..workload.xla import ModuleCoverage
 
 SCHEMA = "armillary.import/1"
 _SHOWN = 16
@@ -45,8 +46,8 @@ Traces = Annotated[
     typer.Argument(
         metavar="TRACE...|TABLE...",
         help="Execution and Kineto traces of one run, dumps of its flight recorders, or SQLite "
-        "exports of Nsight Systems: files, directories, archives. Or a task graph of FlexFlow. Or "
-        "tables of measured kernels: .csv, .csv.gz.",
+        "exports of Nsight Systems: files, directories, archives. Or a task graph of FlexFlow, or "
+        "a module of XLA (HLO). Or tables of measured kernels: .csv, .csv.gz.",
     ),
 ]
 Out = Annotated[
@@ -110,13 +111,30 @@ Skew = Annotated[
     bool,
     typer.Option("--skew", help="Start ranks at their recorded offsets, not together."),
 ]
+Entry = Annotated[
+    str | None,
+    typer.Option(
+        "--entry",
+        metavar="NAME",
+        help="With a module of XLA: the computation to take, such as the body of a loop (default: "
+        "the module's entry).",
+    ),
+]
+TripCounts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trip-count",
+        metavar="NAME=N",
+        help="With a module of XLA: how often a loop runs that does not say so itself; repeatable.",
+    ),
+]
 As = Annotated[
     Format,
     typer.Option("--format", help="compact: one file for each program; chakra: one for each rank."),
 ]
 
 
-def import_(
+def import_(  # noqa: PLR0913 - options of a verb
     traces: Traces,
     out: Out,
     step: StepNumber = None,
@@ -124,12 +142,14 @@ def import_(
     all_to_all: Across = AllToAll.refuse,
     groups: Members = None,
     skew: Skew = False,
+    entry: Entry = None,
+    trip_count: TripCounts = None,
     format_: As = Format.compact,
     platform: PlatformToMeasure = None,
     gpu: Gpu = None,
     json: Json = None,
 ) -> None:
-    """Make a workload from recorded runs.
+    """Make a workload from recorded runs and modules of XLA.
 
     Or make a platform from tables of measured kernels (.csv, .csv.gz), with -p."""
     with output.guard():
@@ -139,6 +159,8 @@ def import_(
             "--all-to-all": all_to_all is not AllToAll.refuse,
             "--groups": groups is not None,
             "--skew": skew,
+            "--entry": entry is not None,
+            "--trip-count": bool(trip_count),
             "--format": format_ is not Format.compact,
         }
         of_tables = {"--platform": platform is not None, "--gpu": gpu is not None}
@@ -159,6 +181,8 @@ def import_(
                 all_to_all=all_to_all.value,
                 skew=skew,
                 groups=_groups(groups),
+                entry=entry,
+                trip_counts=_trip_counts(trip_count or []),
                 progress=(lambda share, _word: update(share, 0.0)) if update else None,
             )
         forms.write(imported.workload, out, format_.value, None)
@@ -183,6 +207,19 @@ def _are_tables(paths: list[str], of_traces: list[str], of_tables: dict[str, boo
         allowed = "without it" if tables else "without it; tables of kernels are .csv or .csv.gz"
         raise InputError([Problem("", key, said, allowed) for key in wrong])
     return bool(tables)
+
+
+def _trip_counts(words: list[str]) -> dict[str, int]:
+    """The words of `--trip-count`. Raises `InputError` for one that is not a name and a number."""
+    found: dict[str, int] = {}
+    for word in words:
+        name, _, number = word.removeprefix("%").rpartition("=")
+        if not name or not number.isascii() or not number.isdigit() or len(number) > 7:
+            said = "is not a name and a whole number"
+            allowed = "such as while.11=24, at most 9,999,999"
+            raise InputError([Problem("", f"--trip-count {word}", said, allowed)])
+        found[name] = int(number)
+    return found
 
 
 def _groups(path: str | None) -> dict[str, list[int]] | None:
@@ -217,6 +254,9 @@ def _page(imported: Imported, out: str) -> Page:
     counts = (counted(workload.ranks, "rank"), counted(workload.programs, "program"))
     changed = [f"{name}, {count:,}{time}: {why}" for name, count, time, why in _omissions(imported)]
     sections = [Section("Covered of each step", [_table(imported)])] if imported.ranks else []
+    if imported.module is not None:
+        changed += [f"{why}: {count:,}" for why, count in imported.module.left_out.items()]
+        sections.append(Section("Covered of each rank", [_module_table(imported.module)]))
     lists = {"Left out or changed": changed, "Notes": list(imported.notes)}
     sections += [Section(title, lines) for title, lines in lists.items() if lines]
     return Page(
@@ -232,6 +272,27 @@ def _table(imported: Imported) -> Table:
     heads = ("rank", "step", "ms", "replay", "device", "kernels", "launches", "collectives")
     rows = [_row(entry) for entry in (*whole, *imported.ranks)]
     return Table("Covered of each step", heads, rows, brief=Brief(rows=_SHOWN))
+
+
+def _module_table(module: ModuleCoverage) -> Table:
+    """Instructions that a rank runs, by kind."""
+    from ..report.page import Table
+
+    heads = ("kind", "count", "operations", "transcendentals", "bytes")
+    found = [*sorted(module.computed.items()), *sorted(module.collectives.items())]
+    rows = [
+        [
+            kind.replace("_", "-"),
+            f"{row.count:,}",
+            f"{row.operations:,}",
+            f"{row.transcendentals:,}",
+            f"{row.bytes:,}",
+        ]
+        for kind, row in found
+    ]
+    total = (sum(row.count for _, row in found), module.operations, module.transcendentals)
+    rows.insert(0, ["all", *(f"{each:,}" for each in total), f"{module.bytes:,}"])
+    return Table("Covered of each rank", heads, rows)
 
 
 def _row(entry: Coverage) -> list[str]:

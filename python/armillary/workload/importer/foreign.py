@@ -12,13 +12,12 @@ from ...errors import Problem
 WANTED = (
     "Kineto traces (traceEvents, or a list of trace events), PyTorch execution traces (nodes) and "
     "dumps of PyTorch's flight recorder, task graphs of FlexFlow, SQLite exports of Nsight "
-    "Systems; plain, gzip or tar"
+    "Systems, modules of XLA (HLO); plain, gzip or tar"
 )
 _PROFILER = "record the run with torch.profiler and export_chrome_trace"
-_JAX = "Armillary imports PyTorch's recordings only; armillary workload builds a model's step"
+_JAX = "the module itself: XLA_FLAGS=--xla_dump_to=DIR --xla_dump_hlo_as_text, *.txt"
 _NSYS_WAY = "nsys export --type sqlite --include-blobs=true FILE, then armillary import FILE.sqlite"
 _MAGIC: Sequence[tuple[bytes, bytes, str, str]] = (
-    (b"HloModule ", b"", "XLA's HLO text, a program without times", _JAX),
     (b"PAR1", b"", "a Parquet file", WANTED),
     (b"PK\x03\x04", b"", "a zip archive, such as a checkpoint of torch.save", WANTED),
     (b"\x7fELF", b"", "a program", WANTED),

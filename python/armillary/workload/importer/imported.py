@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..workload import Workload
+from ..xla import ModuleCoverage
 from . import coverage
 from .coverage import Coverage
 from .flight_alignment import Missing
@@ -21,6 +22,8 @@ class Imported:
     notes: tuple[str, ...]
     missing: tuple[Missing, ...] = ()
     """Calls that some ranks had not made although others waited, of dumps of flight recorders."""
+    module: ModuleCoverage | None = None
+    """The part of a module of XLA that is in it."""
 
     @property
     def total(self) -> Coverage | None:
@@ -38,4 +41,5 @@ class Imported:
             "missing": [each.as_dict() for each in self.missing],
             "total": whole.as_dict() if whole else None,
             "recorded": [entry.as_dict() for entry in self.ranks],
+            "module": self.module.as_dict() if self.module else None,
         }

@@ -28,6 +28,7 @@ import msgspec
 from ... import documents, machine
 from ...errors import InputError, Problem
 from ...plain_pickle import RefusedError, plain
+from .. import xla
 from ..task_graphs import is_graph
 from . import database, foreign
 
@@ -112,6 +113,20 @@ class GraphDocument:
     data: bytes
 
 
+@dataclass(frozen=True)
+class ModuleDocument:
+    """A module of XLA, text or protobuf, not yet read."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class BuffersDocument:
+    """XLA's assignment of buffers as text, not yet read."""
+
+    data: bytes
+
+
 class RecordingKind(Enum):
     """Kind of a recorded file."""
 
@@ -120,6 +135,8 @@ class RecordingKind(Enum):
     FLIGHT = "dump of PyTorch's flight recorder"
     GRAPH = "task graph of FlexFlow"
     NSYS = "SQLite export of Nsight Systems"
+    MODULE = "module of XLA"
+    BUFFERS = "assignment of buffers by XLA"
 
 
 @dataclass(frozen=True)
@@ -129,13 +146,23 @@ class NsysDocument:
     source: Path | bytes
 
 
-Document = KinetoDocument | HostDocument | FlightDocument | GraphDocument | NsysDocument
+Document = (
+    KinetoDocument
+    | HostDocument
+    | FlightDocument
+    | GraphDocument
+    | NsysDocument
+    | ModuleDocument
+    | BuffersDocument
+)
 _KINDS: dict[type, RecordingKind] = {
     KinetoDocument: RecordingKind.KINETO,
     HostDocument: RecordingKind.HOST,
     FlightDocument: RecordingKind.FLIGHT,
     GraphDocument: RecordingKind.GRAPH,
     NsysDocument: RecordingKind.NSYS,
+    ModuleDocument: RecordingKind.MODULE,
+    BuffersDocument: RecordingKind.BUFFERS,
 }
 
 
@@ -283,10 +310,10 @@ def decode(name: str, data: bytes) -> Document:
         return _unpickled(name, data)
     if data.startswith(database.MAGIC):
         return _database(name, data)
+    if (whole := _whole_job(data)) is not None:
+        return whole
     if problem := foreign.of_bytes(name, data):
         raise InputError([problem])
-    if is_graph(data):
-        return GraphDocument(data)
     if _is_list(data):
         data = _as_document(data)
     if b'"entries"' in data and b'"profiling_name"' in data and data.lstrip()[:1] == b"{":
@@ -318,6 +345,16 @@ def _database(name: str, source: Path | bytes) -> NsysDocument:
     if problem := foreign.of_tables(name, opened.tables):
         raise InputError([problem])
     return NsysDocument(source)
+
+
+def _whole_job(data: bytes) -> Document | None:
+    """A file that is about all ranks of a job; none for another one."""
+    kinds = (
+        (xla.is_module, ModuleDocument),
+        (xla.is_buffers, BuffersDocument),
+        (is_graph, GraphDocument),
+    )
+    return next((kind(data) for fits, kind in kinds if fits(data)), None)
 
 
 def _unpickled(name: str, data: bytes) -> FlightDocument:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...errors import InputError, Problem
 from ...units import counted
-from .. import task_graphs
+from .. import task_graphs, xla
 from ..program import Program
 from ..summary import Memory, RankClass, Summary
 from . import (
@@ -42,6 +42,7 @@ from .spread import Spread
 
 Progress = Callable[[float, str], None]
 
+_COMPILED = (reading.ModuleDocument, reading.BuffersDocument)
 SHOWN = 16
 """Programs whose volumes the summary lists."""
 
@@ -55,6 +56,21 @@ class Options:
     all_to_all: str = "refuse"
     skew: bool = False
     groups: Mapping[str, Members] = field(default_factory=dict)
+    entry: str | None = None
+    trip_counts: Mapping[str, int] = field(default_factory=dict)
+
+    def no_effect(self, on: str) -> list[Problem]:
+        """Problems of the given options that only recordings of ranks have."""
+        given = {
+            "--step": self.step is not None,
+            "--ranks": self.ranks is not None,
+            "--skew": self.skew,
+            "--groups": bool(self.groups),
+        }
+        said = f"has no effect on {on}"
+        return [
+            Problem("", name, said, "without it") for name, is_given in given.items() if is_given
+        ]
 
 
 def import_traces(
@@ -65,18 +81,21 @@ def import_traces(
     all_to_all: str = "refuse",
     skew: bool = False,
     groups: Mapping[str, Sequence[int]] | None = None,
+    entry: str | None = None,
+    trip_counts: Mapping[str, int] | None = None,
     progress: Progress | None = None,
 ) -> Imported:
     """Reads PyTorch execution traces and Kineto traces of one run, dumps of its flight recorders,
-    SQLite exports of Nsight Systems, or a task graph of FlexFlow: files, directories, gzip, tar, in
-    any order.
+    SQLite exports of Nsight Systems, a task graph of FlexFlow, or a module of XLA: files,
+    directories, gzip, tar, in any order.
 
     `step` is the `ProfilerStep` (or the numbered NVTX range) to take, by default a steady one that
     every rank has, else the whole trace. `ranks` makes more ranks than the run had; `all_to_all` is
     then `keep`, `repeat` or `refuse` (`docs/guides/import.md`). With `skew` ranks start as far
     apart as they were recorded, else together. `groups` gives the members of process groups by the
-    name in the traces. `progress` is called with the finished share and a word. Raises `InputError`
-    listing every problem."""
+    name in the traces. Of a module of XLA, `entry` is the computation to take in place of its
+    entry, and `trip_counts` says how often loops run that do not say so themselves. `progress` is
+    called with the finished share and a word. Raises `InputError` listing every problem."""
     if ranks is not None and not 1 <= ranks <= MOST:
         raise InputError(
             [Problem("", "ranks", f"invalid number of ranks: {ranks}", f"1 to {MOST:,}")]
@@ -85,7 +104,9 @@ def import_traces(
     given = {name: tuple(members) for name, members in (groups or {}).items()}
     try:
         return _imported(
-            [Path(path) for path in paths], Options(step, ranks, all_to_all, skew, given), report
+            [Path(path) for path in paths],
+            Options(step, ranks, all_to_all, skew, given, entry, dict(trip_counts or {})),
+            report,
         )
     except RecursionError:
         where = ", ".join(map(str, paths[:3])) + (", ..." if len(paths) > 3 else "")
@@ -96,6 +117,15 @@ def import_traces(
 
 def _imported(paths: list[Path], options: Options, progress: Progress) -> Imported:
     recordings, dumps = _read(paths, progress)
+    if any(isinstance(each.document, _COMPILED) for each in recordings):
+        return _module(recordings, dumps, options)
+    wrong = [
+        Problem("", name, "has no effect on recordings", "without it, or a module of XLA")
+        for name, given in (("--entry", options.entry), ("--trip-count", options.trip_counts))
+        if given
+    ]
+    if wrong:
+        raise InputError(wrong)
     if dumps:
         return _flight(recordings, dumps, options, progress)
     if any(isinstance(each.document, reading.GraphDocument) for each in recordings):
@@ -196,15 +226,7 @@ def _graph(recordings: list[reading.Recording], options: Options) -> Imported:
     """A task graph of FlexFlow, which is a whole job in one file."""
     first = next(each for each in recordings if isinstance(each.document, reading.GraphDocument))
     assert isinstance(first.document, reading.GraphDocument)
-    given = {
-        "--step": options.step is not None,
-        "--ranks": options.ranks is not None,
-        "--skew": options.skew,
-        "--groups": bool(options.groups),
-    }
-    said = "has no effect on a task graph"
-    names = [name for name, is_given in given.items() if is_given]
-    problems = [Problem("", name, said, "without it") for name in names]
+    problems = options.no_effect("a task graph")
     if len(recordings) > 1:
         said = f"is a {first.kind.value}, next to other files"
         problems.append(Problem(first.file, "", said, "one task graph alone"))
@@ -212,6 +234,37 @@ def _graph(recordings: list[reading.Recording], options: Options) -> Imported:
         raise InputError(problems)
     workload, notes = task_graphs.import_graph(first.file, first.document.data)
     return Imported(workload, (), notes)
+
+
+def _module(
+    recordings: list[reading.Recording], dumps: list[flight_run.Dump], options: Options
+) -> Imported:
+    """A module of XLA, which is the program of all devices of a job, and its buffers."""
+    modules = [each for each in recordings if isinstance(each.document, reading.ModuleDocument)]
+    buffers = [each for each in recordings if isinstance(each.document, reading.BuffersDocument)]
+    problems = options.no_effect("a module of XLA")
+    others = [each.file for each in recordings if not isinstance(each.document, _COMPILED)]
+    for name in [*others, *(name for name, _ in dumps)]:
+        said = "is a recording next to a module of XLA"
+        problems.append(Problem(name, "", said, "the module, and its assignment of buffers"))
+    if len(modules) != 1 or len(buffers) > 1:
+        said = f"{counted(len(modules), 'module')} and {counted(len(buffers), 'file')} of buffers"
+        place = recordings[0].file
+        problems.append(
+            Problem(place, "", said, "one module, and its assignment of buffers or none")
+        )
+    if problems:
+        raise InputError(problems)
+    [module] = modules
+    assert isinstance(module.document, reading.ModuleDocument)
+    held = [
+        (each.file, each.document.data)
+        for each in buffers
+        if isinstance(each.document, reading.BuffersDocument)
+    ]
+    given = xla.Options(options.entry, options.trip_counts)
+    found = xla.import_hlo(module.file, module.document.data, given, held[0] if held else None)
+    return Imported(found.workload, (), found.notes, module=found.covered)
 
 
 def _flight(

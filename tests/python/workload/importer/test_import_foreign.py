@@ -54,7 +54,6 @@ def test_a_list_of_trace_events_is_a_trace(tmp_path: Path, end: str) -> None:
         ('[{"a": 1}]', "is a list without trace events"),
         ("[]", "is a list without trace events"),
         ("[1, 2]", "is a list without trace events"),
-        ("HloModule jit_f, is_scheduled=true", "is XLA's HLO text, a program without times"),
         ("\n\x20\x12\x0e/host:metadata", "is a profile of XLA (XSpace, .xplane.pb)"),
         ('{"rocprofiler-sdk-tool": []}', "is JSON of rocprofv3"),
         ('{"TraceProcessEvent": {}}', "is an export of Nsight Systems (JSON)"),

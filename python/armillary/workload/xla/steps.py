@@ -1,0 +1,473 @@
+"""A module as one list of steps, the same on all devices.
+
+    scheduled        kernels run one after the other; `-start` to `-done` overlaps what is between
+    not scheduled    a step waits for the steps whose results it takes
+
+Here: loops, calls and branches put into the list, and what each step waits for. Not here: the ranks
+(`ranks.py`), programs (`programs.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import costs, custom_calls, devices, loops
+from .costs import Cost, Costs, Product
+from .covered import Row
+from .module import Computation, DamagedError, Groups, Instruction, Module
+
+MOST = 2_000_000
+"""Steps of a rank."""
+COLLECTIVES = {
+    "all-reduce": "all_reduce",
+    "all-gather": "all_gather",
+    "reduce-scatter": "reduce_scatter",
+    "all-to-all": "all_to_all",
+    "ragged-all-to-all": "all_to_all",
+    "collective-broadcast": "broadcast",
+}
+_PERMUTE = "collective-permute"
+_OPENED = frozenset({"call", "fusion", "async-start", "while", "conditional"})
+"""Instructions whose computation may be put into the list."""
+_HOST = 5
+"""Number of the memory of the host, on GPUs and on TPUs."""
+_MESSAGES = ("send", "recv")
+_WAYS = "--trip-count NAME=N"
+Pairs = tuple[tuple[int, int], ...]
+Value = Any
+"""Steps that a result waits for: a tuple of steps; or a list of values, for a tuple of results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A kernel."""
+
+    name: str
+    layer: str
+    after: tuple[int, ...]
+    cost: Cost
+    kernel: str
+    product: Product | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy next to the kernels, in the NPU's memory or from or to the host's."""
+
+    name: str
+    layer: str
+    after: tuple[int, ...]
+    bytes: int
+    reach: str
+    store: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A collective of a family of groups."""
+
+    name: str
+    layer: str
+    after: tuple[int, ...]
+    kind: str
+    bytes: int
+    family: int
+
+
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """Messages between ranks, each in at most one and out at most one."""
+
+    name: str
+    layer: str
+    after: tuple[int, ...]
+    bytes: int
+    pairs: int
+
+
+Step = Work | Copy | Exchange | Permute
+
+
+@dataclass
+class Steps:
+    """The list, with the groups and messages that its steps name by number."""
+
+    steps: list[Step] = field(default_factory=list)
+    families: list[Groups] = field(default_factory=list)
+    pairs: list[Pairs] = field(default_factory=list)
+    computed: dict[str, Row] = field(default_factory=dict)
+    exchanged: dict[str, Row] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
+    instructions: int = 0
+
+
+@dataclass
+class _Frame:
+    """A computation that is being put into the list."""
+
+    place: int
+    arguments: list[Value]
+    runs: int = 1
+    detached: tuple[int, ...] | None = None
+    """For what runs next to the kernels: the steps that the next kernel waits for."""
+    at: int = 0
+    values: list[Value] = field(default_factory=list)
+
+
+def read(module: Module, entry: int, trips: Mapping[str, int]) -> Steps:
+    """The steps of a computation of a module. Raises `DamagedError`."""
+    return _Reader(module, entry, trips).steps()
+
+
+def _all(value: Value) -> tuple[int, ...]:
+    """All steps in a value."""
+    if isinstance(value, tuple):
+        return value
+    found: dict[int, None] = {}
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, tuple):
+            found.update(dict.fromkeys(each))
+        else:
+            waiting += each
+    return tuple(sorted(found))
+
+
+def _joined(values: list[Value]) -> tuple[int, ...]:
+    if len(values) == 1:
+        return _all(values[0])
+    return tuple(sorted({step for value in values for step in _all(value)}))
+
+
+def _element(each: Instruction, value: list[Value]) -> Value:
+    """The element of a tuple that an instruction takes."""
+    number = each.get("number", 0)
+    if number >= len(value):
+        raise DamagedError(each.name, f"takes element {number} of {len(value)}")
+    return value[number]
+
+
+class _Reader:
+    def __init__(self, module: Module, entry: int, trips: Mapping[str, int]) -> None:
+        self.module, self.entry, self.trips = module, entry, trips
+        self.costs = Costs(module)
+        self.found = Steps()
+        self.chain: tuple[int, ...] = ()
+        self.known: dict[Groups, int] = {}
+        self.messages: dict[Pairs, int] = {}
+        self.of: dict[tuple[int, int], Any] = {}
+        self.unused = set(trips)
+        reached = costs.order(module, [entry])
+        self.talks = self._talking(reached)
+
+    def _talking(self, reached: list[int]) -> set[int]:
+        """Computations with a collective in them."""
+        found: set[int] = set()
+        for place in reached:
+            for each in self.module.computations[place].instructions:
+                base = each.opcode.removesuffix("-start")
+                calls = each.opcode in ("call", "fusion", "while", "conditional", "async-start")
+                if (
+                    base in COLLECTIVES
+                    or base in (_PERMUTE, *_MESSAGES)
+                    or (calls and any(callee in found for callee in each.calls))
+                ):
+                    found.add(place)
+                    break
+        return found
+
+    def steps(self) -> Steps:
+        """The whole list."""
+        stack = [_Frame(self.entry, [])]
+        while stack:
+            frame = stack[-1]
+            if self._advance(stack, frame):
+                continue
+            result = frame.values[self.module.computations[frame.place].root]
+            if frame.runs > 1:
+                frame.runs, frame.at = frame.runs - 1, 0
+                frame.arguments, frame.values = [result], []
+                continue
+            stack.pop()
+            if frame.detached is not None:
+                result = tuple(sorted({*_all(result), *self.chain} - {*frame.detached}))
+                self.chain = frame.detached
+            if stack:
+                stack[-1].values.append(result)
+                stack[-1].at += 1
+        if self.unused:
+            name = min(self.unused)
+            said = "is not a loop that runs an unknown number of times"
+            raise DamagedError(f"--trip-count {name}", said, "names of loops that are refused")
+        return self.found
+
+    def _advance(self, stack: list[_Frame], frame: _Frame) -> bool:
+        """Takes instructions up to the end, or up to one that another frame gives a value: true
+        then."""
+        computation = self.module.computations[frame.place]
+        values, instructions = frame.values, computation.instructions
+        self.found.instructions += len(instructions) - frame.at
+        if self.found.instructions > 2 * MOST:
+            raise self._too_many()
+        for at in range(frame.at, len(instructions)):
+            each = instructions[at]
+            frame.at = at
+            if each.opcode == "get-tuple-element" and len(each.operands) == 1:
+                value = values[each.operands[0]]
+                values.append(value if isinstance(value, tuple) else _element(each, value))
+                continue
+            taken = [values[place] for place in each.operands]
+            if each.opcode in _OPENED:
+                opened = self._opened(each, frame.place, at, taken)
+                if opened is not None:
+                    self.found.instructions -= len(instructions) - at - 1
+                    stack.append(opened)
+                    return True
+            value = self._value(each, computation, frame, taken)
+            if each.controls and not self.module.scheduled and isinstance(value, tuple):
+                value = _joined([value, *(values[p] for p in each.controls if p < at)])
+            values.append(value)
+        frame.at = len(instructions)
+        return False
+
+    def _too_many(self) -> DamagedError:
+        said = f"more than {MOST:,} steps on each rank"
+        return DamagedError("the module", said, "loops that run less often, by --trip-count")
+
+    def _opened(self, each: Instruction, place: int, at: int, values: list[Value]) -> _Frame | None:
+        """The computation that an instruction runs, where it is put into the list."""
+        if each.opcode == "call" and each.calls:
+            return _Frame(each.calls[0], values)
+        if each.opcode == "fusion":
+            inside = bool(each.calls) and each.calls[0] in self.talks
+            return _Frame(each.calls[0], values) if inside else None
+        if each.opcode == "async-start" and each.calls:
+            return _Frame(each.calls[0], values, 1, self.chain)
+        if each.opcode == "while":
+            key = (place, at)
+            if key not in self.of:
+                self.of[key] = self._trips(each, self.module.computations[place])
+            runs = self.of[key]
+            return _Frame(each.calls[0], values, runs) if runs else None
+        if each.opcode == "conditional":
+            return self._branch(each, values)
+        return None
+
+    def _trips(self, loop: Instruction, computation: Computation) -> int:
+        if len(loop.calls) != 2:
+            raise DamagedError(loop.name, "has no body or no condition")
+        self._leave("conditions of loops, which cost next to nothing", 1)
+        found = loops.trips(self.module, computation, loop)
+        if found is not None:
+            return found
+        if loop.name not in self.trips:
+            said = "is a loop that runs an unknown number of times"
+            raise DamagedError(loop.name, said, f"{_WAYS}, such as --trip-count {loop.name}=10")
+        self.unused.discard(loop.name)
+        return self.trips[loop.name]
+
+    def _branch(self, each: Instruction, values: list[Value]) -> _Frame:
+        """The branch with most operations."""
+        if not each.calls or len(values) <= len(each.calls):
+            raise DamagedError(each.name, "has no branch, or too few operands")
+        totals = [self.costs.total(place) for place in each.calls]
+        sizes = [
+            sum(one.shape.bytes for one in self.module.computations[place].instructions)
+            for place in each.calls
+        ]
+        longest = max(
+            range(len(totals)),
+            key=lambda at: (totals[at].operations + totals[at].transcendentals, sizes[at]),
+        )
+        branch = self.module.computations[each.calls[longest]].name
+        self._warn(f"{each.name} always takes its longest branch, {branch}")
+        return _Frame(each.calls[longest], [values[1 + longest]])
+
+    def _warn(self, said: str) -> None:
+        self.found.warnings[said] = self.found.warnings.get(said, 0) + 1
+
+    def _leave(self, why: str, count: int) -> None:
+        self.found.left_out[why] = self.found.left_out.get(why, 0) + count
+
+    def _value(
+        self, each: Instruction, computation: Computation, frame: _Frame, values: list[Value]
+    ) -> Value:
+        """Steps that the result of an instruction waits for."""
+        opcode, base = each.opcode, each.opcode.removesuffix("-start")
+        value: Value = _joined(values) if values else ()
+        if opcode == "parameter":
+            number = each.get("number", 0)
+            value = frame.arguments[number] if number < len(frame.arguments) else ()
+        elif opcode == "tuple":
+            value = values
+        elif opcode in ("opt-barrier", "while", "domain") and values:
+            value = values[0]
+        elif base in COLLECTIVES or base == _PERMUTE:
+            value = self._exchanged(each, computation, frame, base, values)
+        elif opcode in (*_MESSAGES, "send-done", "recv-done"):
+            self._message(each)
+        elif opcode.endswith("-done"):
+            value = self._wait(value)
+        elif opcode not in costs.FREE and not custom_calls.is_free(each):
+            value = self._worked(each, computation, frame, values)
+        return value
+
+    def _wait(self, value: tuple[int, ...]) -> tuple[int, ...]:
+        """The next kernel waits for something that ran next to others."""
+        if self.module.scheduled:
+            self.chain = tuple(sorted({*self.chain, *value}))
+        return value
+
+    def _message(self, each: Instruction) -> None:
+        if each.get("host") or each.opcode.endswith("-done"):
+            self._leave("messages from and to the host", 1)
+            return
+        said = f"is a {each.opcode} between devices, which is not read"
+        raise DamagedError(each.name, said, "a module with collective-permute in its place")
+
+    def _after(self, values: list[Value], each: Instruction, frame: _Frame) -> tuple[int, ...]:
+        if self.module.scheduled:
+            return self.chain
+        waits = [frame.values[place] for place in each.controls if place < frame.at]
+        return _joined([*values, *waits])
+
+    def _add(self, step: Step, alongside: bool) -> tuple[int, ...]:
+        if len(self.found.steps) >= MOST:
+            raise self._too_many()
+        self.found.steps.append(step)
+        number = (len(self.found.steps) - 1,)
+        if self.module.scheduled and not alongside:
+            self.chain = number
+        return number
+
+    def _worked(
+        self, each: Instruction, computation: Computation, frame: _Frame, values: list[Value]
+    ) -> Value:
+        key = (frame.place, frame.at)
+        if key not in self.of:
+            cost, kernel, product, kind = self._kernel(each, computation)
+            row = self.found.computed.setdefault(kind, Row())
+            self.of[key] = (cost, kernel, product, row, _layer(each.op_name))
+        cost, kernel, product, row, layer = self.of[key]
+        after = self.chain if self.module.scheduled else self._after(values, each, frame)
+        row.add(cost.operations, cost.transcendentals, cost.bytes)
+        if each.opcode == "copy-start":
+            spaces = [shape.space for shape in each.shape.arrays()[:2]]
+            reach = "host" if _HOST in spaces else "local"
+            store = bool(spaces) and spaces[0] == _HOST
+            size = cost.bytes // 2 if reach == "host" else cost.bytes
+            return self._add(Copy(each.name, layer, after, size, reach, store), True)
+        if not (cost.operations or cost.transcendentals or cost.bytes):
+            return after
+        return self._add(Work(each.name, layer, after, cost, kernel, product), False)
+
+    def _kernel(
+        self, each: Instruction, computation: Computation
+    ) -> tuple[Cost, str, Product | None, str]:
+        """Work, kind of kernel, matrices and kind of row of an instruction."""
+        operands = computation.operands(each)
+        if each.opcode == "custom-call":
+            target = each.get("target", "")
+            if target.startswith(custom_calls.SHARDED):
+                said = "belongs to a module that is not yet split over devices"
+                raise DamagedError(each.name, said, "the module after the SPMD partitioner")
+            known = custom_calls.of(each, operands)
+            if known.warning:
+                self._warn(known.warning)
+            return known.cost, known.kernel, None, "custom calls"
+        cost = self.costs.of(computation, each)
+        if cost.operations >= 2**62 or cost.bytes >= 2**62:
+            raise DamagedError(each.name, "has more than 2^62 operations or bytes")
+        inner = [each]
+        if each.opcode == "fusion":
+            place = self.module.computations[each.calls[0]]
+            inner = costs.has_product(place)
+            operands = place.operands(inner[0]) if len(inner) == 1 else []
+        elif each.opcode not in ("dot", "ragged-dot", "convolution"):
+            kernel = "embedding" if each.opcode in ("gather", "scatter") else "elementwise"
+            copies = each.opcode == "copy-start"
+            return cost, kernel, None, "copies next to kernels" if copies else "other kernels"
+        if not inner:
+            return cost, "elementwise", None, "fusions without products"
+        found = None
+        if len(inner) == 1 and inner[0].opcode == "dot" and not cost.transcendentals:
+            found = costs.product(inner[0], operands)
+            if found is not None and not _alone(found, cost):
+                found = None
+        kinds = {_product_kernel(one) for one in inner}
+        kernel = next(iter(kinds)) if len(kinds) == 1 else "gemm"
+        row = "convolutions" if kernel == "convolution" else "products"
+        return cost, kernel, found, row
+
+    def _exchanged(
+        self,
+        each: Instruction,
+        computation: Computation,
+        frame: _Frame,
+        base: str,
+        values: list[Value],
+    ) -> Value:
+        operands = computation.operands(each)
+        if base == "ragged-all-to-all":
+            operands = operands[:1]
+            self._warn(f"{each.name} sends all of its input, in equal parts to each device")
+        size = sum(one.shape.bytes for one in operands)
+        after = self._after(values, each, frame)
+        if base == _PERMUTE and len(operands) > 2:
+            said = f"moves parts of {len(operands)} operands, which is not read"
+            raise DamagedError(each.name, said, "a collective-permute of whole arrays")
+        kind = COLLECTIVES.get(base, "send")
+        self.found.exchanged.setdefault(kind, Row()).add(0, 0, size)
+        layer, alongside = _layer(each.op_name), each.opcode.endswith("-start")
+        step: Step
+        if base == _PERMUTE:
+            step = Permute(each.name, layer, after, size, self._pairs(each, frame))
+        else:
+            family = self._family(each, frame, base)
+            step = Exchange(each.name, layer, after, kind, size, family)
+        return self._add(step, alongside) if size else after
+
+    def _family(self, each: Instruction, frame: _Frame, base: str) -> int:
+        key = (frame.place, frame.at)
+        if key not in self.of:
+            groups = devices.ranks_of(self.module, each, base)
+            if groups not in self.known:
+                self.known[groups] = len(self.found.families)
+                self.found.families.append(groups)
+            self.of[key] = self.known[groups]
+        return int(self.of[key])
+
+    def _pairs(self, each: Instruction, frame: _Frame) -> int:
+        key = (frame.place, frame.at)
+        if key not in self.of:
+            pairs = devices.pairs_of(self.module, each)
+            if pairs not in self.messages:
+                self.messages[pairs] = len(self.found.pairs)
+                self.found.pairs.append(pairs)
+            self.of[key] = self.messages[pairs]
+        return int(self.of[key])
+
+
+def _alone(product: Product, cost: Cost) -> bool:
+    """Whether a kernel does nothing but multiply two matrices."""
+    operations = 2 * product.m * product.n * product.k * product.batch
+    elements = product.m * product.k + product.k * product.n + product.m * product.n
+    size = elements * product.batch * product.width
+    return cost.operations == operations and cost.bytes == size
+
+
+def _product_kernel(each: Instruction) -> str:
+    if each.opcode == "ragged-dot":
+        return "grouped"
+    is_matrix = each.opcode == "dot" or each.op_name.endswith("dot_general")
+    return "gemm" if is_matrix or not each.get("window") else "convolution"
+
+
+def _layer(op_name: str) -> str:
+    """Where an instruction comes from: its name by the framework, less the program and the
+    operation."""
+    parts = op_name.split("/")
+    return "/".join(parts[1:-1])[:200]
