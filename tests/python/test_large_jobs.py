@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from thorough import usually
 
 import armillary as arm
 from armillary.explain import explain
@@ -118,9 +119,9 @@ def test_tables_hold_every_count(run: Run) -> None:
 
 
 def test_pages_and_notebooks_are_drawn(run: Run) -> None:
-    """The changes that a page tries are a simulation each: those of one job take as long as all
-    else here. Its counts are beyond 64 bits."""
-    assert "<html" in run.result.html(what_if=run.job.model == "llama-3-405b")
+    """The changes that a page tries are a simulation each: those of one job, with counts beyond
+    64 bits, take as long as all else here."""
+    assert "<html" in run.result.html(what_if=usually(False, run.job.model == "llama-3-405b"))
     assert run.result._repr_html_()
 
 

@@ -6,6 +6,7 @@ thorough` draws more cases, others each time, and takes the full sizes."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TypeVar
 
 _Amount = TypeVar("_Amount")
@@ -16,3 +17,8 @@ THOROUGH = bool(os.environ.get("THOROUGH"))
 def usually(usual: _Amount, thorough: _Amount) -> _Amount:
     """A number of cases, a size, or a list of settings: the one for this run."""
     return thorough if THOROUGH else usual
+
+
+def some(cases: Iterable[_Amount], step: int = 2) -> list[_Amount]:
+    """Each `step`-th of some cases that are much alike, or all of them."""
+    return [*cases][:: usually(step, 1)]

@@ -16,6 +16,7 @@ import pytest
 from command_copies import Copies
 from conftest import ROOT
 from test_criteo import line, written
+from thorough import some
 
 from armillary.errors import InputError, LostContactError
 from armillary.model import load_model
@@ -55,7 +56,14 @@ def same(one: Part, other: Part) -> None:
 
 @pytest.mark.parametrize(
     ("name", "count", "rank", "ranks", "start"),
-    [("data", 1, 0, 1, 0), ("synthetic", 2, 1, 2, 50), ("log", 2, 0, 2, 50), ("data", 3, 1, 2, 50)],
+    some(
+        [
+            ("log", 2, 0, 2, 50),
+            ("data", 1, 0, 1, 0),
+            ("data", 3, 1, 2, 50),
+            ("synthetic", 2, 1, 2, 50),
+        ]
+    ),
 )
 def test_readers_change_nothing(
     folder: Path, name: str, count: int, rank: int, ranks: int, start: int

@@ -265,7 +265,8 @@ fn random_graph(random: &mut Random) -> (u32, (Fabric, LinkGraph, Vec<LinkCost>)
 #[test]
 fn random_graphs_deliver_everything() {
     let mut random = Random::new(4);
-    for case in 0..1000u64 {
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { 1000 } else { 400u64 };
+    for case in 0..cases {
         let (npus, (fabric, links, costs)) = random_graph(&mut random);
         let more = [RoutingChoice::Valiant { seed: case }, RoutingChoice::Adaptive];
         let more = &more[..if case % 4 == 0 { 2 } else { 0 }];

@@ -1,6 +1,7 @@
 //! Whole runs on meshes and generated fabrics: collectives over coordinates, routing policies on
 //! every backend, folding.
 
+use crate::common::random::thorough;
 use graph::{
     CollectiveKind, Group, Kernel, Members, Node, Op, Program, ProgramBuilder, RankBinding,
     Workload,
@@ -184,6 +185,12 @@ fn an_all_to_all_on_a_leaf_spine_is_near_its_bound() {
     }
 }
 
+/// An all-reduce and an all-to-all in turn, or both in `make thorough`.
+fn kinds(turn: usize) -> Vec<CollectiveKind> {
+    let both = [CollectiveKind::AllReduce, CollectiveKind::AllToAll];
+    if thorough() { both.to_vec() } else { vec![both[turn % 2]] }
+}
+
 /// Folding changes no byte of the reports of collectives on the fabrics, by every policy on the
 /// backends that see whole messages. Packets and flits take ten times as long: each fabric has one
 /// policy there, the next fabric the next one.
@@ -193,7 +200,7 @@ fn folding_changes_nothing(fabrics: &[&str]) {
             let all = at == turn % ROUTINGS.len();
             let runs =
                 |b: &BackendKind| all || !matches!(b, BackendKind::Packet | BackendKind::Flit);
-            for kind in [CollectiveKind::AllReduce, CollectiveKind::AllToAll] {
+            for kind in kinds(turn + at) {
                 let once = |backend, fold| {
                     let outcome = start(fabric, routing, collective(kind, 1 << 16), backend, fold);
                     serde_json::to_string(&outcome.report).expect("a report is JSON")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import toy
 from conftest import ROOT, Armillary
+from thorough import some
 
 import armillary as arm
 from armillary.cli import check, convert, explain, run
@@ -217,22 +218,25 @@ def test_nothing_known_of_a_workload_is_no_rate(tmp_path: Path) -> None:
     assert repr(result).endswith("on toy, 8 ranks, step time 1.701 ms>")
 
 
+OFFERED: list[tuple[list[str], set[str]]] = [
+    (["run", "-p", "dgx-h"], {"dgx-h100", "dgx-h100-16n"}),
+    (["run", "llama-3-8"], {"llama-3-8b"}),
+    (["workload", "resnet"], {"resnet-50"}),
+    (["collective", "all_r"], {"all_reduce"}),
+    (["comp"], {"compare"}),
+    (["run", "--set", "scheduler.ch"], {"scheduler.chunks="}),
+    (["run", "--set", "links[0].l"], {"links[0].latency="}),
+    (["run", "--set", "network.model=l"], {"network.model=link"}),
+]
+"""Words, and names that complete the last one."""
+
+
 @pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["run", "-p", "dgx-h"], {"dgx-h100", "dgx-h100-16n"}),
-        (["run", "llama-3-8"], {"llama-3-8b"}),
-        (["workload", "resnet"], {"resnet-50"}),
-        (["collective", "all_r"], {"all_reduce"}),
-        (["comp"], {"compare"}),
-        (["run", "--set", "scheduler.ch"], {"scheduler.chunks="}),
-        (["run", "--set", "links[0].l"], {"links[0].latency="}),
-        (["run", "--set", "network.model=l"], {"network.model=link"}),
-    ],
+    ("shell", "words", "offered"),
+    [*(("zsh", *each) for each in OFFERED), *(("bash", *each) for each in some(OFFERED, 4))],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion(words: list[str], offered: set[str], shell: str, armillary: Armillary) -> None:
+def test_completion(shell: str, words: list[str], offered: set[str], armillary: Armillary) -> None:
     """As bash asks it, of a real start."""
     line = ["armillary", *words]
     asked = {

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from thorough import some
 
 RUN = "import sys, armillary_command as a; sys.exit(a.main())"
 MESH = "topology: Mesh(32)_Mesh(32)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns, per: link}\n"
@@ -19,6 +20,8 @@ MILLION = (
     "topology: R(100)_R(100)_R(100)\nlinks: {bandwidth: 50 GB/s, latency: 500 ns, per: link}\n"
 )
 MODEL = "run llama-3-70b --tp 8 --pp 4 --dp 16 --zero 1 --global-batch 256 -p dgx-h100-superpod"
+ENDS = [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+"""Signals, each with its exit code."""
 LONG = {
     "packets of a model": f"{MODEL} --backend packet --no-what-if",
     "flits of a mesh": "collective all_to_all -b 256M -e 256M -p mesh.yml --backend flit",
@@ -42,8 +45,10 @@ def wait_until_it_simulates(run: subprocess.Popen[str]) -> None:
     assert run.poll() is None, "the run is too short to be stopped"
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("what", LONG)
+@pytest.mark.parametrize(
+    ("what", "sent", "code"),
+    some((what, *signal_) for signal_ in ENDS for what in LONG),
+)
 def test_a_signal_ends_it(what: str, sent: signal.Signals, code: int, tmp_path: Path) -> None:
     (tmp_path / "mesh.yml").write_text(MESH, encoding="utf-8")
     (tmp_path / "million.yml").write_text(MILLION, encoding="utf-8")
@@ -65,7 +70,7 @@ def test_a_signal_ends_it(what: str, sent: signal.Signals, code: int, tmp_path: 
     assert "interrupted" in said.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("sent", "code"), ENDS)
 def test_sizes_that_are_finished_are_written(
     sent: signal.Signals, code: int, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import usually
+from thorough import some, usually
 
 import armillary as arm
 from armillary.platform import presets
@@ -81,7 +81,7 @@ def test_no_language_model_is_faster_than_the_peak(
 
 
 def test_no_preset_is_faster_than_its_peak() -> None:
-    for kind, name in machines().items():
+    for kind, name in some(machines().items()):
         compute = json.loads(kind)["compute"]
         if compute == "recorded":
             continue

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from thorough import some
 
 from armillary.layouts import page
 from armillary.layouts.job import Job
@@ -33,8 +34,10 @@ def _opened(model: str, near: bool) -> Search:
     return opened(Job.of(model, 32, global_batch=32, seq=4096, layout=layout, near=near), target)
 
 
-@pytest.mark.parametrize("near", [False, True])
-@pytest.mark.parametrize("model", ["llama-3-70b", "mixtral-8x7b"])
+@pytest.mark.parametrize(
+    ("model", "near"),
+    some([(model, near) for near in (False, True) for model in ("llama-3-70b", "mixtral-8x7b")], 3),
+)
 def test_cells_and_front_are_those_of_all_layouts(model: str, near: bool) -> None:
     """Each cell has the fastest of its layouts that fit; no layout is both faster and smaller than
     one of the front, and every other one is beaten by one of it."""

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from thorough import usually
+from thorough import some, usually
 
 import armillary as arm
 from armillary.errors import InputError
@@ -72,7 +72,7 @@ def _drawn(seed: int) -> tuple[list[str], list[int], dict[str, tuple[object, ...
     return names, sorted(rng.sample((8, 16, 32), 2)), layout, rng.choice(("time", "cost", "memory"))
 
 
-@pytest.mark.parametrize("seed", range(usually(3, 100)))
+@pytest.mark.parametrize("seed", range(usually(2, 100)))
 def test_the_joint_best_equals_brute_force(seed: int) -> None:
     """The best machine and layout of a drawn space are those of all simulations: the time within
     the printed gap, memory to the byte."""
@@ -129,7 +129,7 @@ def test_a_job_takes_the_cheapest_machine_that_is_in_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "ranks"), [("llama-3-8b", 16), ("llama-3-70b", 16), ("mixtral-8x7b", 16)]
+    ("model", "ranks"), some([("mixtral-8x7b", 16), ("llama-3-8b", 16), ("llama-3-70b", 16)], 3)
 )
 def test_a_few_layouts_have_the_least_memory(model: str, ranks: int) -> None:
     """The least memory of the few layouts that are weighed is that of all layouts."""

@@ -14,10 +14,15 @@ use sim::BackendKind;
 use std::sync::Arc;
 use units::{Bytes, Span};
 
+/// Whether this is `make thorough`, which takes all cases.
+pub fn thorough() -> bool {
+    std::env::var_os("PROPTEST_CASES").is_some()
+}
+
 /// `usual` random cases, or the number that `PROPTEST_CASES` gives (`make thorough`).
 pub fn cases(usual: u32) -> ProptestConfig {
     let all = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    let wanted = std::env::var_os("PROPTEST_CASES").map_or(usual, |_| all.cases);
+    let wanted = if thorough() { all.cases } else { usual };
     ProptestConfig { cases: wanted, ..all }
 }
 
