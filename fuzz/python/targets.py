@@ -342,6 +342,17 @@ _LOG = b"""# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) war
 """  # noqa: E501
 _RCCL = b"""[{"name": "AllReduce", "ranks": 8, "gpusPerRank": 1, "size": 1048576, "inPlace": 1, "time": 50.0,
 "algBw": 20.97, "busBw": 36.7, "type": "float", "redop": "sum"}]"""  # noqa: E501
+_OSU = b"""mpirun -np 16 osu_allreduce
+# OSU MPI Allreduce Latency Test v7.5
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+1024                   10.05              9.00             11.00        1000
+1048576              1064.92           1000.00           1100.00        1000
+"""
+_INTEL = b"""# Benchmarking Alltoall
+# #processes = 16
+       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]
+         1024         1000         9.00        11.00        10.05
+"""
 _GEMM = b"m,n,k,dtype,us\n128,256,512,bf16,18.5\n4096,4096,4096,bf16,300\n128,256,512,bf16,19\n"
 _STREAM = b"op,GBps,bytes\ncopy,2900,1073741824\ntriad,2950,1073741824\n"
 
@@ -359,7 +370,8 @@ def _measurements() -> list[Files]:
             ],
         }
     ).encode()
-    return [{"all_reduce.log": text} for text in (_LOG, _RCCL, _GEMM, _STREAM, table, nccl)]
+    logs = (_LOG, _RCCL, _OSU, _INTEL, _GEMM, _STREAM, table, nccl)
+    return [{"all_reduce.log": text} for text in logs]
 
 
 def _measured(folder: Path, files: Files) -> object:

@@ -17,7 +17,6 @@ from ..units import US_PER_MS
 from . import unfinished_tables
 from .unfinished_tables import Draft, LogLine
 
-_BEFORE = re.compile(r"^(?:\[[^\]]*\d+,\d+\]<std(?:out|err)>:\s?|\s*\d+:\s)")
 _STARTING = re.compile(r"^#?\s*Collective test starting:\s*(\w+)", re.IGNORECASE)
 _RANK = re.compile(r"^#?\s*(?:Rank\s+(\d+)\b|Device\s+(\d+)\s*->)", re.IGNORECASE)
 _GROUP = re.compile(r"\bGroup\s+(\d+)\b")
@@ -102,7 +101,7 @@ class _Reader:
 def read(text: str, name: str | None) -> tuple[list[Draft], int]:
     """The tables of a log, and how many lines look like a table's but don't agree with
     themselves."""
-    lines = [_BEFORE.sub("", line, count=1) for line in text.splitlines()]
+    lines = [unfinished_tables.untagged(line) for line in text.splitlines()]
     reader = _Reader(name, _scale(lines))
     for line in lines:
         reader.hear(line)

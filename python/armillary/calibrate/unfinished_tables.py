@@ -15,6 +15,7 @@ from ..units import BYTES_PER_US
 
 TESTS = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast", re.IGNORECASE)
 """Collectives whose names stand in those of files and programs."""
+_BEFORE = re.compile(r"^(?:\[[^\]]*\d+,\d+\]<std(?:out|err)>:\s?|\s*\d+:\s)")
 _OFF = 0.02
 """How far size / time may be from the printed algbw, in addition to rounding."""
 
@@ -74,12 +75,17 @@ class Draft:
             problems.append(Problem(path, first, message, "a log of two ranks or more"))
             return None
         if ranks < 2:
-            help_ = "lines '#  Rank  0 ...' above it"
+            help_ = "lines '#  Rank  0 ...' above it, or the command (mpirun -np 16 osu_...)"
             problems.append(Problem(path, first, "the number of ranks is unknown", help_))
             return None
         return MeasuredTable(
             path, name, ranks, tuple((line.size, line.time_us) for line in self.lines), self.hosts
         )
+
+
+def untagged(text: str) -> str:
+    """A line without what `mpirun --tag-output` and `srun -l` put before it."""
+    return _BEFORE.sub("", text, count=1)
 
 
 def line(size: int, time_us: float, algbw: float, busbw: float, reduces: bool) -> LogLine | None:
