@@ -62,7 +62,9 @@ def import_hlo(
         if buffers is not None:
             module.memory = allocations(*buffers)
         entry = _entry(module, options.entry)
-        return _imported(name, module, entry, read(module, entry, options.trips))
+        found = read(module, entry, options.trips)
+        _check_split(module, entry, found)
+        return _imported(name, module, entry, found)
     except DamagedError as error:
         allowed = error.allowed or ALLOWED
         raise InputError([Problem(name, error.where, error.said, allowed)]) from None
@@ -93,6 +95,16 @@ def _entry(module: Module, wanted: str | None) -> int:
         allowed = "a whole module, or --entry NAME of a computation, such as the body of a loop"
         raise DamagedError("the file", said, allowed)
     return module.entry
+
+
+def _check_split(module: Module, entry: int, found: Steps) -> None:
+    """Raises `DamagedError` for a module that was not yet split over its devices: it has none of
+    the collectives, and not the name that the partitioner gives."""
+    name = module.computations[entry].name
+    whole = entry == module.entry and module.partitions > 1 and "_spmd" not in name
+    if whole and not found.exchanged:
+        said = f"has {module.partitions:,} partitions, but no collective, and {name} is not split"
+        raise DamagedError("the module", said, "the module after the SPMD partitioner")
 
 
 def allocations(name: str, data: bytes) -> Allocations:

@@ -125,13 +125,16 @@ def _all(value: Value) -> tuple[int, ...]:
     """All steps in a value."""
     if isinstance(value, tuple):
         return value
-    found: dict[int, None] = {}
+    found: set[int] = set()
+    seen: set[int] = set()
     waiting = [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, tuple):
-            found.update(dict.fromkeys(each))
-        else:
+            found.update(each)
+        elif id(each) not in seen:
+            # Tuples of tuples may share their elements.
+            seen.add(id(each))
             waiting += each
     return tuple(sorted(found))
 
@@ -162,6 +165,8 @@ class _Reader:
         self.unused = set(trips)
         reached = costs.order(module, [entry])
         self.talks = self._talking(reached)
+        if self._size(reached) > 2 * MOST:
+            raise self._too_many()
 
     def _talking(self, reached: list[int]) -> set[int]:
         """Computations with a collective in them."""
@@ -178,6 +183,28 @@ class _Reader:
                     found.add(place)
                     break
         return found
+
+    def _size(self, reached: list[int]) -> int:
+        """Instructions of the last computation with all that it runs, loops as often as they
+        run."""
+        sizes: dict[int, int] = {}
+        for place in reached:
+            computation = self.module.computations[place]
+            sizes[place] = len(computation.instructions)
+            for at, each in enumerate(computation.instructions):
+                if each.opcode == "while":
+                    sizes[place] += self._runs(each, place, at) * sizes[each.calls[0]]
+                elif each.opcode in _OPENED:
+                    inside = [sizes[callee] for callee in each.calls]
+                    listed = each.opcode != "fusion" or not self.talks.isdisjoint(each.calls)
+                    sizes[place] += max(inside, default=0) if listed else 0
+        return sizes[reached[-1]]
+
+    def _runs(self, loop: Instruction, place: int, at: int) -> int:
+        """Runs of a loop, found once."""
+        if (place, at) not in self.of:
+            self.of[place, at] = self._trips(loop, self.module.computations[place])
+        return int(self.of[place, at])
 
     def steps(self) -> Steps:
         """The whole list."""
@@ -210,8 +237,6 @@ class _Reader:
         computation = self.module.computations[frame.place]
         values, instructions = frame.values, computation.instructions
         self.found.instructions += len(instructions) - frame.at
-        if self.found.instructions > 2 * MOST:
-            raise self._too_many()
         for at in range(frame.at, len(instructions)):
             each = instructions[at]
             frame.at = at
@@ -247,10 +272,7 @@ class _Reader:
         if each.opcode == "async-start" and each.calls:
             return _Frame(each.calls[0], values, 1, self.chain)
         if each.opcode == "while":
-            key = (place, at)
-            if key not in self.of:
-                self.of[key] = self._trips(each, self.module.computations[place])
-            runs = self.of[key]
+            runs = self._runs(each, place, at)
             return _Frame(each.calls[0], values, runs) if runs else None
         if each.opcode == "conditional":
             return self._branch(each, values)
@@ -362,6 +384,8 @@ class _Reader:
             return self._add(Copy(each.name, layer, after, size, reach, store), True)
         if not (cost.operations or cost.transcendentals or cost.bytes):
             return after
+        if frame.detached is not None and each.opcode in costs.MOVES:
+            return self._add(Copy(each.name, layer, after, cost.bytes, "local", False), False)
         return self._add(Work(each.name, layer, after, cost, kernel, product), False)
 
     def _kernel(
