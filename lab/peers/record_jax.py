@@ -1,9 +1,8 @@
 """Answers of JAX on processors: which collectives XLA puts into sharded layers of a transformer,
 and what its profiler and compiler write.
 
-Weights are cut as Megatron cuts them: by heads, and the perceptron's first matrix by columns and
-the second by rows. Samples are cut over the other axis of the mesh. XLA chooses the collectives
-itself."""
+Samples are cut over one axis of the mesh, weights over the other one (`cut_layers.py`). XLA chooses
+the collectives itself."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from answers import Answers, main
+from cut_layers import F32, SHAPE_OF_MODEL, cut_layers, loss
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 MESHES = ((2, 4), (4, 2))
 """Ranks of data parallelism and of tensor parallelism."""
-SHAPE_OF_MODEL = {"layers": 2, "hidden": 32, "heads": 8, "ffn": 64, "sequence": 6}
 SAMPLES = 8
 COLLECTIVE = re.compile(
     r" = (?P<shapes>\(?[a-z0-9]+\[.*?) (?P<kind>all-reduce|all-gather|reduce-scatter|all-to-all|"
@@ -35,45 +34,13 @@ COLLECTIVE = re.compile(
 SHAPE = re.compile(r"[a-z0-9]+\[(\d*(?:,\d+)*)\]")
 
 
-def normed(x: jax.Array, gain: jax.Array) -> jax.Array:
-    """RMS norm."""
-    return gain * x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True))
-
-
-def loss(layers: list[dict[str, jax.Array]], x: jax.Array) -> jax.Array:
-    """Loss of the layers, one after the other."""
-    for layer in layers:
-        q, k, v = jnp.einsum("bsh,hknd->kbsnd", normed(x, layer["first"]), layer["qkv"])
-        scores = jax.nn.softmax(jnp.einsum("bsnd,btnd->bnst", q, k))
-        heads = jnp.einsum("bnst,btnd->bsnd", scores, v)
-        x = x + jnp.einsum("bsnd,ndh->bsh", heads, layer["out"])
-        x = x + jax.nn.relu(normed(x, layer["second"]) @ layer["up"]) @ layer["down"]
-    return jnp.sum(x * x)
-
-
 def collectives(data: int, tensor: int) -> list[dict[str, Any]]:
     """Kind, elements and ranks of a group, of each collective of a step's gradients."""
     mesh = Mesh(np.array(jax.devices()).reshape(data, tensor), ("data", "tensor"))
-    hidden, heads, ffn = (SHAPE_OF_MODEL[key] for key in ("hidden", "heads", "ffn"))
-    shapes: dict[str, tuple[tuple[int, ...], tuple[str | None, ...]]] = {
-        "first": ((hidden,), (None,)),
-        "qkv": ((hidden, 3, heads, hidden // heads), (None, None, "tensor", None)),
-        "out": ((heads, hidden // heads, hidden), ("tensor", None, None)),
-        "second": ((hidden,), (None,)),
-        "up": ((hidden, ffn), (None, "tensor")),
-        "down": ((ffn, hidden), ("tensor", None)),
-    }
-    layers = range(SHAPE_OF_MODEL["layers"])
-    weights = [
-        {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, (shape, _) in shapes.items()}
-        for _ in layers
-    ]
-    places = [
-        {name: NamedSharding(mesh, PartitionSpec(*axes)) for name, (_, axes) in shapes.items()}
-        for _ in layers
-    ]
-    x = jax.ShapeDtypeStruct((SAMPLES, SHAPE_OF_MODEL["sequence"], hidden), jnp.float32)
-    whole = (places, NamedSharding(mesh, PartitionSpec("data", None, None)))
+    weights, places = cut_layers(SHAPE_OF_MODEL, "tensor")
+    x = jax.ShapeDtypeStruct((SAMPLES, SHAPE_OF_MODEL["sequence"], SHAPE_OF_MODEL["hidden"]), F32)
+    cuts = (places, PartitionSpec("data", None, None))
+    whole = jax.tree.map(lambda cut: NamedSharding(mesh, cut), cuts)
     # With the gradient of the input, as layers before these would need it.
     step = jax.jit(jax.grad(loss, (0, 1)), in_shardings=whole, out_shardings=whole)
     found = []

@@ -28,11 +28,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from answers import Answers, main
+from cut_layers import F32, cut_layers, loss
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-F32 = jnp.float32
 Tree: TypeAlias = Any
 """Arrays, or partitions, in tuples."""
 Expected = list[tuple[str, int, int, int]]
@@ -45,9 +45,9 @@ class Recipe:
 
     name: str
     call: Callable[..., Any]
-    shapes: Sequence[tuple[int, ...]]
+    shapes: Sequence[Tree]
     mesh: tuple[int, ...] = ()
-    cuts: Sequence[P] = ()
+    cuts: Sequence[Tree] = ()
     out: Tree = None
     expected: Expected = field(default_factory=list)
     proto: bool = False
@@ -57,6 +57,8 @@ class Recipe:
 
 
 AXES = "abc"
+DECODER = {"layers": 2, "hidden": 256, "heads": 8, "ffn": 512, "sequence": 64}
+SAMPLES = 8
 
 
 def mesh_of(sizes: tuple[int, ...]) -> Mesh:
@@ -319,6 +321,29 @@ def convolution(devices: int) -> Recipe:
     )
 
 
+def decoder(data_: int, tensor_: int) -> Recipe:
+    """Layers of a transformer and their gradients: samples over the first axis, weights over the
+    second one; with the gradient of the input, as layers before these would need it."""
+    weights, places = cut_layers(DECODER, "b")
+    tokens = (SAMPLES // data_) * DECODER["sequence"]
+    activations = 4 * tokens * DECODER["hidden"]
+    matrices = DECODER["hidden"] * (4 * DECODER["hidden"] + 2 * DECODER["ffn"]) // tensor_
+    held = 4 * DECODER["layers"] * (matrices + 2 * DECODER["hidden"])
+    cuts = [places, P("a", None, None)]
+    return Recipe(
+        f"decoder_{data_}_{tensor_}",
+        jax.grad(loss, (0, 1)),
+        [weights, (SAMPLES, DECODER["sequence"], DECODER["hidden"])],
+        (data_, tensor_),
+        cuts,
+        tuple(cuts),
+        [
+            ("all_reduce", 4 * DECODER["layers"] * activations, tensor_, 1),
+            ("all_reduce", held, data_, tensor_),
+        ],
+    )
+
+
 def others() -> list[Recipe]:
     """Instructions of other kinds, on one device."""
 
@@ -369,6 +394,8 @@ def recipes() -> list[Recipe]:
         strided(4, 2),
         strided(2, 8),
         convolution(4),
+        decoder(2, 4),
+        decoder(4, 2),
         *others(),
     ]
 
@@ -378,16 +405,19 @@ def compiled(recipe: Recipe) -> dict[str, Any]:
     call = recipe.call
     if recipe.mesh and recipe.out is not None:
         mesh = mesh_of(recipe.mesh)
-        ins = tuple(NamedSharding(mesh, cut) for cut in recipe.cuts)
-        out = jax.tree.map(
-            lambda cut: NamedSharding(mesh, cut),
-            recipe.out,
-            is_leaf=lambda each: isinstance(each, P),
+        ins, out = (
+            jax.tree.map(
+                lambda cut: NamedSharding(mesh, cut), each, is_leaf=lambda one: isinstance(one, P)
+            )
+            for each in (tuple(recipe.cuts), recipe.out)
         )
         jitted = jax.jit(named(call, recipe.name), in_shardings=ins, out_shardings=out)
     else:
         jitted = jax.jit(named(call, recipe.name))
-    arguments = [jax.ShapeDtypeStruct(shape, recipe.dtype) for shape in recipe.shapes]
+    arguments = [
+        jax.ShapeDtypeStruct(shape, recipe.dtype) if isinstance(shape, tuple) else shape
+        for shape in recipe.shapes
+    ]
     costs = jitted.lower(*arguments).compile().cost_analysis()
     keys = ("flops", "transcendentals", "bytes accessed")
     return {
