@@ -15,7 +15,9 @@ from conftest import ROOT
 from peer_records import answers
 
 import armillary as arm
+from armillary.workload import Model, transformer
 from armillary.workload.xla import ImportedModule, Options, import_hlo, text
+from armillary.workload.xla.costs import product
 from armillary.workload.xla.steps import Exchange, Permute, Steps, read
 
 DATA = ROOT / "tests/python/data/xla"
@@ -147,6 +149,46 @@ def test_text_and_protobuf_are_the_same_workload(name: str, tmp_path: Path) -> N
     summary = held.workload.summary
     assert summary is not None
     assert summary.memory == held.covered.peak_bytes != 0
+
+
+@pytest.mark.parametrize(("data", "tensor"), [(2, 4), (4, 2)])
+def test_products_and_collectives_are_those_of_our_own_model(
+    data: int, tensor: int, tmp_path: Path
+) -> None:
+    """Layers of a transformer that are cut as Megatron cuts them, against a stage in the middle of
+    our model: matrices one by one, fused or not, and bytes of collectives. Ours are of 2 bytes."""
+    shape = {"layers": 8, "hidden": 256, "heads": 8, "ffn": 512, "sequence": 64}
+    others = {"vocabulary": 64, "norm": "rms", "bias": False, "dropout": False, "tied": False}
+    model = Model("recorded", "transformer", {**shape, **others})
+    ours = transformer(
+        model, tp=tensor, dp=data, pp=4, micro_batch=8 // data, global_batch=8, attention="unfused"
+    )
+    ours.write(tmp_path / "ours")
+    wanted = Counter(
+        (batch, *sorted((m, n)), k)
+        for batch, m, n, k, _ in (
+            map(int, said.split(b","))
+            for said in re.findall(
+                rb"gemm\(([\d,]*)\)", (tmp_path / "ours/program.1.et").read_bytes()
+            )
+        )
+    )
+    name = f"decoder_{data}_{tensor}"
+    found: Counter[tuple[int, ...]] = Counter()
+    for computation in text.read(content(name).decode()).computations:
+        for each in computation.instructions:
+            if each.opcode == "dot":
+                made = product(each, computation.operands(each))
+                assert made is not None
+                found[made.batch, *sorted((made.m, made.n)), made.k] += 1
+    assert found == wanted
+    assert found.total() == 36
+    summary, other = ours.summary, imported(name).workload.summary
+    assert summary is not None
+    assert other is not None
+    reduced = {each.group: each.bytes for each in summary.classes[1].volumes}
+    theirs = sorted(each.bytes for each in other.classes[0].volumes)
+    assert theirs == sorted((2 * reduced["dp"], 2 * reduced["tp"]))
 
 
 @pytest.mark.parametrize(
