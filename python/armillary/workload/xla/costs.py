@@ -15,6 +15,7 @@ Source: xla/service/hlo_cost_analysis.cc of openxla/xla."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ _OTHER = frozenset({
 })  # fmt: skip
 COMPUTED = ELEMENTWISE | TRANSCENDENTAL | MOVES | _APPLIED | _OTHER
 """Instructions that a device computes."""
-_MOST_POSITIONS = 1_000_000
+_MOST_POSITIONS = 65_536
 _PRODUCTS = ("dot", "ragged-dot", "convolution")
 
 
@@ -113,10 +114,10 @@ class Costs:
             return self._fusion(instruction)
         try:
             work = self._work(instruction, operands)
+            return work.touching(_bytes(instruction, operands))
         except IndexError:
             said = f"has too few operands, dimensions or computations for {opcode}"
             raise DamagedError(instruction.name, said) from None
-        return work.touching(_bytes(instruction, operands))
 
     def total(self, place: int) -> Cost:
         """Work of all instructions of a computation that is applied or fused: those that it calls
@@ -301,6 +302,7 @@ def convolution(
     return 2 * batch * features * result.dims[labels.output[1]] * count
 
 
+@functools.lru_cache(1024)
 def positions(window: Window, inputs: int, kernel: int, outputs: int, where: str) -> int:
     """Pairs of a place in the kernel and one in the output whose input is there: the smaller of
     the two is walked along, the other one counted. Raises `DamagedError`."""

@@ -306,12 +306,10 @@ def _scalar(part: Message) -> int | None:
     literal = part.message(8)
     if literal is None:
         return None
-    for field, bits in ((2, 1), (4, 32), (5, 64), (6, 32), (7, 64)):
+    for field in (2, 4, 5, 6, 7):
         numbers = literal.integers(field)
         if len(numbers) == 1:
-            value = numbers[0]
-            signed = bits == 32 and field == 4 and value >= 2**31
-            return value - 2**32 if signed and value < 2**32 else value
+            return numbers[0]
     return None
 
 

@@ -75,10 +75,10 @@ def _factors(groups: Groups, ranks: int) -> list[tuple[int, int]] | None:
         made = [base + stride * at for at in range(count) for base in made]
     if made != offsets or len(groups) * size != ranks:
         return None
+    # Sets of the same distances that cover all ranks once lie on the lines of a mesh: the smallest
+    # rank that is not yet covered can only be the first of its set.
     for group in groups:
         base = group[0]
-        if any(base // stride % count for stride, count in found):
-            return None
         if len(group) != size or any(
             rank - base != offset for rank, offset in zip(group, offsets, strict=True)
         ):

@@ -12,6 +12,7 @@ ADD = """%add (x: f32[], y: f32[]) -> f32[] {
   ROOT %sum = f32[] add(%x, %y)
 }
 """
+REDUCED = "f32[64]{0} all-reduce(%p), to_apply=%add"
 
 
 def module(entry: str, head: str = "", before: str = "") -> str:

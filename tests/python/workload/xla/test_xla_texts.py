@@ -1,148 +1,27 @@
-"""Modules written by hand: groups, loops, overlap, custom calls, and bad input."""
+"""Modules written by hand: loops, overlap, moves, custom calls, and bad input."""
 
 from __future__ import annotations
 
 import gzip
 import itertools
 import json
-import math
 import random
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import ROOT, Armillary
-from hlo_text import module, parsed, taken
+from hlo_text import REDUCED, module, parsed, taken
 from thorough import usually
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.workload.xla import costs, devices, loops, proto, ranks
-from armillary.workload.xla.module import DamagedError, Groups, Window
-from armillary.workload.xla.steps import Exchange, Permute, Step, Work, read
+from armillary.workload.xla import costs, loops, proto
+from armillary.workload.xla.module import DamagedError, Window
+from armillary.workload.xla.steps import Exchange, Step, Work, read
 
 MAXTEXT = ROOT.parent / "shared/samples/hlo/maxtext_reference_hlo_llama3_8b.txt.gz"
 BODY = "wide.region_1.6_spmd.sunk.clone.clone.clone.sunk"
-SIZES = ((2, 4), (4, 2, 2), (3, 2, 4), (8,), (2, 3, 5))
-REDUCED = "f32[64]{0} all-reduce(%p), to_apply=%add"
-
-
-def rows(table: np.ndarray, width: int) -> Groups:
-    """The rows of a table of devices."""
-    return tuple(tuple(int(each) for each in row) for row in table.reshape(-1, width))
-
-
-def test_drawn_tables_of_devices_are_those_of_numpy() -> None:
-    chance = random.Random(5)
-    for _ in range(usually(60, 2000)):
-        sizes = chance.choice(SIZES)
-        order = chance.sample(range(len(sizes)), len(sizes))
-        count = math.prod(sizes)
-        width = chance.choice([each for each in range(1, count + 1) if count % each == 0])
-        table = np.arange(count).reshape(sizes).transpose(order)
-        words = [",".join(map(str, each)) for each in ((count // width, width), sizes, order)]
-        text = f"[{words[0]}]<=[{words[1]}]T({words[2]})"
-        assert devices.parse(text, "") == rows(table, width)
-        if order == sorted(order):
-            assert devices.parse(text.split("T", maxsplit=1)[0], "") == rows(table, width)
-
-
-def test_drawn_meshes_of_devices_are_those_of_numpy() -> None:
-    chance = random.Random(6)
-    for _ in range(usually(60, 2000)):
-        sizes = chance.choice(SIZES)
-        chosen = chance.sample(range(len(sizes)), chance.randint(1, len(sizes)))
-        rest = [axis for axis in range(len(sizes)) if axis not in chosen]
-        table = np.arange(math.prod(sizes)).reshape(sizes).transpose([*rest, *chosen])
-        axes = ",".join(f"'axis_{axis}'={size}" for axis, size in enumerate(sizes))
-        names = ",".join(f"'axis_{axis}'" for axis in chosen)
-        width = math.prod(sizes[axis] for axis in chosen)
-        assert devices.parse(f"mesh[{axes}] {{{names}}}", "") == rows(table, width)
-
-
-def test_a_part_of_an_axis_is_a_group() -> None:
-    table = np.arange(16).reshape(2, 2, 4).transpose(0, 2, 1)
-    assert devices.parse("mesh['a'=4,'b'=4] {'a':(2)2}", "") == rows(table, 2)
-    table = np.arange(16).reshape(2, 2, 4).transpose(1, 2, 0)
-    assert devices.parse("mesh['a'=4,'b'=4] {'a':(1)2}", "") == rows(table, 2)
-
-
-@pytest.mark.parametrize(
-    ("said", "groups"),
-    [
-        (f"{REDUCED}, replica_groups={{{{0,1}}}}", "03 14 25"),
-        (f"{REDUCED}, replica_groups={{}}", "03 14 25"),
-        (f"{REDUCED}, replica_groups={{{{0}},{{1}}}}, channel_id=1", "012 345"),
-        (f"{REDUCED}, replica_groups={{{{0,1}}}}, channel_id=1", "012345"),
-        (
-            f"{REDUCED}, replica_groups={{{{0,4}},{{1,5}},{{2,3}}}}, channel_id=1, "
-            "use_global_device_ids=true",
-            "04 15 23",
-        ),
-        ("f32[64]{0} all-to-all(%p), channel_id=1, replica_groups={{0,2,1}}", "021 354"),
-        ("f32[64]{0} all-to-all(%p), replica_groups={{1,0}}", "30 41 52"),
-    ],
-)
-def test_numbers_of_devices_follow_the_mode(said: str, groups: str) -> None:
-    """Two replicas of three partitions: rank 3 is partition 0 of replica 1."""
-    text = module(f"%p = f32[64]{{0}} parameter(0)\n%a = {said}", REPLICAS)
-    made = parsed(text)
-    assert made.entry is not None
-    found = read(made, made.entry, {})
-    wanted = tuple(tuple(map(int, group)) for group in groups.split())
-    assert set(found.families[0]) == set(wanted)
-    [step] = found.steps
-    assert isinstance(step, Exchange)
-    assert step.bytes == 256
-    assert taken(text).workload.ranks == 6
-
-
-REPLICAS = ", replica_count=2, num_partitions=3"
-
-
-def test_messages_follow_the_mode() -> None:
-    said = "f32[64]{0} collective-permute(%p), source_target_pairs={{0,1},{1,0}}"
-    for channel, pairs in (("", {(0, 3), (3, 0), (1, 4), (4, 1), (2, 5), (5, 2)}),
-                           (", channel_id=3", {(0, 1), (1, 0), (3, 4), (4, 3)})):  # fmt: skip
-        made = parsed(module(f"%p = f32[64]{{0}} parameter(0)\n%a = {said}{channel}", REPLICAS))
-        assert made.entry is not None
-        found = read(made, made.entry, {})
-        assert isinstance(found.steps[0], Permute)
-        assert set(found.pairs[0]) == pairs
-
-
-def test_a_mesh_and_a_list_of_ranks_take_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    chance = random.Random(7)
-    for _ in range(usually(3, 40)):
-        sizes = chance.choice([(2, 4), (4, 2), (2, 2, 2)])
-        axes = ",".join(f"'{axis}'={size}" for axis, size in enumerate(sizes))
-        lines = ["%p = f32[4096]{0} parameter(0)"]
-        for number in range(5):
-            chosen = chance.sample(range(len(sizes)), chance.randint(1, len(sizes)))
-            names = ",".join(f"'{axis}'" for axis in chosen)
-            kind = chance.choice(["all-reduce", "all-to-all"])
-            end = ", to_apply=%add, use_global_device_ids=true" if kind == "all-reduce" else ""
-            before = "%p" if not number else f"%c.{number - 1}"
-            lines.append(
-                f"%c.{number} = f32[4096]{{0}} {kind}({before}), channel_id=1, "
-                f"replica_groups=mesh[{axes}] {{{names}}}{end}"
-            )
-        shift = ",".join(f"{{{rank},{rank ^ 1}}}" for rank in range(8))
-        lines.append(
-            "%m = f32[4096]{0} collective-permute(%c.4), channel_id=2, "
-            f"source_target_pairs={{{shift}}}"
-        )
-        text = module("\n".join(lines), ", num_partitions=8")
-        with monkeypatch.context() as patch:
-            mesh = taken(text).workload
-            patch.setattr(ranks, "mesh", lambda _families, _ranks: None)
-            listed = taken(text).workload
-        times = [
-            arm.simulate(each, "dgx-h100", npus=8, backend="link").step_time_ns
-            for each in (mesh, listed)
-        ]
-        assert times[0] == times[1] > 0
 
 
 def test_drawn_windows_are_counted_as_by_hand() -> None:
@@ -315,6 +194,50 @@ def test_forms_of_the_text_give_one_module() -> None:
         assert parsed(module(other)).computations == wanted
 
 
+MOVED = (
+    ("f32[4,8] dynamic-slice(%t, %i, %i), dynamic_slice_sizes={4,8}", 2 * 128 + 4),
+    ("f32[16,8] dynamic-update-slice(%t, %u, %i, %i)", 2 * 128 + 4),
+    (
+        "f32[4,8] gather(%t, %k), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}",
+        2 * 128 + 16,
+    ),
+    (
+        "f32[16,8] scatter(%t, %k, %u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%add",
+        3 * 128 + 16,
+    ),
+    ("f32[2,8] slice(%t), slice={[0:2], [0:8]}", 2 * 64),
+    ("f32[8,16] transpose(%t), dimensions={1,0}", 2 * 512),
+    ("f32[16] reduce(%t, %z), dimensions={1}, to_apply=%add", 512 + 64 + 4),
+    ("f32[16,16] concatenate(%t, %t), dimensions={1}", 4 * 512),
+)
+
+
+@pytest.mark.parametrize(("said", "size"), MOVED, ids=lambda each: str(each).split("(")[0])
+def test_moves_touch_what_they_read_and_write(said: str, size: int) -> None:
+    """Bytes counted by hand; a scatter adds each of its 32 updates, a reduction 7 in each row."""
+    lines = """%t = f32[16,8]{1,0} parameter(0)
+    %u = f32[4,8]{1,0} parameter(1)
+    %k = s32[4]{0} parameter(2)
+    %i = s32[] parameter(3)
+    %z = f32[] constant(0)
+    %r = """
+    found = taken(module(lines + said)).covered
+    assert found.bytes == size
+    operations = {"scatter": 32, "reduce": 7 * 16}
+    assert found.operations == operations.get(said.split()[1].partition("(")[0], 0)
+
+
+def test_the_root_may_be_anywhere() -> None:
+    """The loop goes on with the root of its body, which is not its last line."""
+    before = LOOP.format(step=1, op="add", last="constant(3)", sides="%i.1, %l", direction="LT")
+    root = "  ROOT %r = (s32[], f32[8]) tuple(%n, %e)\n"
+    assert root in before
+    moved = before.replace(root, root + "  %x = f32[8] multiply(%v, %v)\n")
+    assert taken(module(RUN.format(first=0), "", moved)).covered.operations == 3 * 17
+
+
 CALLS = (
     (
         "f32[16,32]{1,0}, s8[4096]{0}",
@@ -466,6 +389,14 @@ BAD: dict[str, tuple[str, str]] = {
             ),
         ),
         "steps on each rank",
+    ),
+    "too few operands": (
+        module("%p = f32[4] parameter(0)\n%a = f32[4] dynamic-update-slice(%p)"),
+        "has too few operands",
+    ),
+    "no labels": (
+        module("%p = f32[4] parameter(0)\n%a = f32[4] convolution(%p, %p)"),
+        "has no dim_labels",
     ),
     "send": (
         module("%p = f32[4]{0} parameter(0)\n%a = (f32[4], u32[], token[]) send(%p), channel_id=1"),
