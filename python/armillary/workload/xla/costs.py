@@ -39,7 +39,7 @@ ELEMENTWISE = frozenset({
     "count-leading-zeros", "divide", "floor", "imag", "is-finite", "maximum", "minimum",
     "multiply", "negate", "not", "or", "popcnt", "real", "reduce-precision", "remainder",
     "round-nearest-afz", "round-nearest-even", "select", "shift-left", "shift-right-arithmetic",
-    "shift-right-logical", "sign", "stochastic-convert", "subtract", "xor", "multiply-add",
+    "shift-right-logical", "sign", "stochastic-convert", "subtract", "xor",
 })  # fmt: skip
 MOVES = frozenset({
     "broadcast", "concatenate", "copy", "copy-start", "dynamic-reshape", "dynamic-slice",
@@ -49,7 +49,7 @@ MOVES = frozenset({
 })  # fmt: skip
 """Instructions that only move bytes, or whose operations XLA does not count either."""
 _APPLIED = frozenset({
-    "reduce", "reduce-window", "map", "scatter", "select-and-scatter", "sort", "scan",
+    "reduce", "reduce-window", "map", "scatter", "select-and-scatter", "sort",
 })  # fmt: skip
 _OTHER = frozenset({
     "dot", "ragged-dot", "convolution", "fft", "cholesky", "triangular-solve", "rng",

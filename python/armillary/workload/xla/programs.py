@@ -123,11 +123,12 @@ def program(found: Steps, role: Role, names: Sequence[str | None]) -> Program:
             ends.append((made.collective(step.name, after, step.kind, step.bytes, group),))
         elif isinstance(step, Permute):
             out, into = role[step.pairs]
+            tag = step.tag if step.half else number
             nodes = []
-            if out is not None:
-                nodes.append(made.send(step.name, after, out, step.bytes, number))
-            if into is not None:
-                nodes.append(made.recv(step.name, after, into, step.bytes, number))
+            if out is not None and step.half != "recv":
+                nodes.append(made.send(step.name, after, out, step.bytes, tag))
+            if into is not None and step.half != "send":
+                nodes.append(made.recv(step.name, after, into, step.bytes, tag))
             ends.append(tuple(nodes or after))
         else:
             ends.append((_copy(made, step, after),))

@@ -8,8 +8,9 @@ Here: loops, calls and branches put into the list, and what each step waits for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import costs, custom_calls, devices, loops
@@ -28,11 +29,13 @@ COLLECTIVES = {
     "collective-broadcast": "broadcast",
 }
 _PERMUTE = "collective-permute"
-_OPENED = frozenset({"call", "fusion", "async-start", "while", "conditional"})
+_OPENED = frozenset({"call", "fusion", "async-start", "call-start", "while", "conditional"})
 """Instructions whose computation may be put into the list."""
 _HOST = 5
 """Number of the memory of the host, on GPUs and on TPUs."""
 _MESSAGES = ("send", "recv")
+_PAIRS = re.compile(r"_xla_send_recv_source_target_pairs=\"?(\{[\d,{}\s]*\})")
+_VALID = "_xla_send_recv_validation"
 _WAYS = "--trip-count NAME=N"
 Pairs = tuple[tuple[int, int], ...]
 Value = Any
@@ -84,6 +87,10 @@ class Permute:
     after: tuple[int, ...]
     bytes: int
     pairs: int
+    half: str = ""
+    """`send` or `recv`, where the two are steps of their own."""
+    tag: int = 0
+    """Number that both halves have."""
 
 
 Step = Work | Copy | Exchange | Permute
@@ -163,6 +170,8 @@ class _Reader:
         self.messages: dict[Pairs, int] = {}
         self.of: dict[tuple[int, int], Any] = {}
         self.unused = set(trips)
+        self.halves: dict[tuple[str, int], int] = {}
+        self.tags: dict[tuple[int, int], int] = {}
         reached = costs.order(module, [entry])
         self.talks = self._talking(reached)
         if self._size(reached) > 2 * MOST:
@@ -174,7 +183,7 @@ class _Reader:
         for place in reached:
             for each in self.module.computations[place].instructions:
                 base = each.opcode.removesuffix("-start")
-                calls = each.opcode in ("call", "fusion", "while", "conditional", "async-start")
+                calls = each.opcode in _OPENED
                 if (
                     base in COLLECTIVES
                     or base in (_PERMUTE, *_MESSAGES)
@@ -264,19 +273,20 @@ class _Reader:
 
     def _opened(self, each: Instruction, place: int, at: int, values: list[Value]) -> _Frame | None:
         """The computation that an instruction runs, where it is put into the list."""
-        if each.opcode == "call" and each.calls:
-            return _Frame(each.calls[0], values)
-        if each.opcode == "fusion":
-            inside = bool(each.calls) and each.calls[0] in self.talks
-            return _Frame(each.calls[0], values) if inside else None
-        if each.opcode == "async-start" and each.calls:
-            return _Frame(each.calls[0], values, 1, self.chain)
+        opened = None
         if each.opcode == "while":
             runs = self._runs(each, place, at)
-            return _Frame(each.calls[0], values, runs) if runs else None
-        if each.opcode == "conditional":
-            return self._branch(each, values)
-        return None
+            opened = _Frame(each.calls[0], values, runs) if runs else None
+        elif each.opcode == "conditional":
+            opened = self._branch(each, values)
+        elif each.opcode.endswith("-start") and each.calls:
+            opened = _Frame(each.calls[0], values, 1, self.chain)
+        elif each.opcode == "call" and each.calls:
+            opened = _Frame(each.calls[0], values)
+        elif each.calls and each.calls[0] in self.talks:
+            self._warn(f"parts of {each.name}, which fuses a collective, are separate kernels")
+            opened = _Frame(each.calls[0], values)
+        return opened
 
     def _trips(self, loop: Instruction, computation: Computation) -> int:
         if len(loop.calls) != 2:
@@ -329,12 +339,17 @@ class _Reader:
             value = values[0]
         elif base in COLLECTIVES or base == _PERMUTE:
             value = self._exchanged(each, computation, frame, base, values)
-        elif opcode in (*_MESSAGES, "send-done", "recv-done"):
-            self._message(each)
+        elif opcode in _MESSAGES:
+            value = self._message(each, computation, frame, values)
         elif opcode.endswith("-done"):
             value = self._wait(value)
+        elif opcode.endswith("-update"):
+            pass
         elif opcode not in costs.FREE and not custom_calls.is_free(each):
-            value = self._worked(each, computation, frame, values)
+            detached = opcode.endswith("-start") and opcode != "copy-start"
+            if detached and base in costs.COMPUTED:
+                each = _unwrapped(each, base)
+            value = self._worked(each, computation, frame, values, detached)
         return value
 
     def _wait(self, value: tuple[int, ...]) -> tuple[int, ...]:
@@ -343,12 +358,51 @@ class _Reader:
             self.chain = tuple(sorted({*self.chain, *value}))
         return value
 
-    def _message(self, each: Instruction) -> None:
-        if each.get("host") or each.opcode.endswith("-done"):
+    def _message(
+        self, each: Instruction, computation: Computation, frame: _Frame, values: list[Value]
+    ) -> Value:
+        """A send or a receive of its own. The first send to some devices belongs to the first
+        receive from them, and so on."""
+        said = each.get("frontend", "")
+        match = _PAIRS.search(said)
+        if each.get("host"):
             self._leave("messages from and to the host", 1)
-            return
-        said = f"is a {each.opcode} between devices, which is not read"
-        raise DamagedError(each.name, said, "a module with collective-permute in its place")
+            return _joined(values) if values else ()
+        if match is None:
+            said = f"is a {each.opcode} between devices that does not name them"
+            raise DamagedError(each.name, said, "_xla_send_recv_source_target_pairs")
+        if _VALID in said:
+            self._warn("messages of a pipeline are sent in all runs of its loop")
+        key = (frame.place, frame.at)
+        if key not in self.of:
+            pairs = devices.parse_pairs(match[1], each.name)
+            attributes = {**each.attributes, "pairs": pairs}
+            self.of[key] = self._numbered(replace(each, attributes=attributes))
+        sent = computation.operands(each)[:1] if each.opcode == "send" else []
+        shapes = [one.shape for one in sent] or list(each.shape.parts[:1])
+        size = sum(shape.bytes for shape in shapes)
+        count = self.halves.get((each.opcode, self.of[key]), 0)
+        self.halves[each.opcode, self.of[key]] = count + 1
+        if each.opcode == "send":
+            self.found.exchanged.setdefault("send", Row()).add(0, 0, size)
+        step = Permute(
+            each.name,
+            _layer(each.op_name),
+            self._after(values, each, frame),
+            size,
+            int(self.of[key]),
+            each.opcode,
+            self.tags.setdefault((self.of[key], count), MOST + len(self.tags)),
+        )
+        return self._add(step, True) if size else step.after
+
+    def _numbered(self, each: Instruction) -> int:
+        """The number of the messages of an instruction."""
+        pairs = devices.pairs_of(self.module, each)
+        if pairs not in self.messages:
+            self.messages[pairs] = len(self.found.pairs)
+            self.found.pairs.append(pairs)
+        return self.messages[pairs]
 
     def _after(self, values: list[Value], each: Instruction, frame: _Frame) -> tuple[int, ...]:
         if self.module.scheduled:
@@ -366,7 +420,12 @@ class _Reader:
         return number
 
     def _worked(
-        self, each: Instruction, computation: Computation, frame: _Frame, values: list[Value]
+        self,
+        each: Instruction,
+        computation: Computation,
+        frame: _Frame,
+        values: list[Value],
+        detached: bool,
     ) -> Value:
         key = (frame.place, frame.at)
         if key not in self.of:
@@ -384,9 +443,9 @@ class _Reader:
             return self._add(Copy(each.name, layer, after, size, reach, store), True)
         if not (cost.operations or cost.transcendentals or cost.bytes):
             return after
-        if frame.detached is not None and each.opcode in costs.MOVES:
-            return self._add(Copy(each.name, layer, after, cost.bytes, "local", False), False)
-        return self._add(Work(each.name, layer, after, cost, kernel, product), False)
+        if (detached or frame.detached is not None) and each.opcode in costs.MOVES:
+            return self._add(Copy(each.name, layer, after, cost.bytes, "local", False), detached)
+        return self._add(Work(each.name, layer, after, cost, kernel, product), detached)
 
     def _kernel(
         self, each: Instruction, computation: Computation
@@ -467,12 +526,14 @@ class _Reader:
     def _pairs(self, each: Instruction, frame: _Frame) -> int:
         key = (frame.place, frame.at)
         if key not in self.of:
-            pairs = devices.pairs_of(self.module, each)
-            if pairs not in self.messages:
-                self.messages[pairs] = len(self.found.pairs)
-                self.found.pairs.append(pairs)
-            self.of[key] = self.messages[pairs]
+            self.of[key] = self._numbered(each)
         return int(self.of[key])
+
+
+def _unwrapped(each: Instruction, opcode: str) -> Instruction:
+    """The instruction that a start begins: its result is the second part of the start's."""
+    parts = each.shape.parts
+    return replace(each, opcode=opcode, shape=parts[1] if len(parts) > 1 else each.shape)
 
 
 def _alone(product: Product, cost: Cost) -> bool:

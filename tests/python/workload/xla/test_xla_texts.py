@@ -18,7 +18,7 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.workload.xla import costs, loops, proto
 from armillary.workload.xla.module import DamagedError, Window
-from armillary.workload.xla.steps import Exchange, Step, Work, read
+from armillary.workload.xla.steps import Exchange, Permute, Step, Work, read
 
 MAXTEXT = ROOT.parent / "shared/samples/hlo/maxtext_reference_hlo_llama3_8b.txt.gz"
 BODY = "wide.region_1.6_spmd.sunk.clone.clone.clone.sunk"
@@ -192,6 +192,86 @@ def test_forms_of_the_text_give_one_module() -> None:
     assert wanted[1].instructions[2].op_name == "a/b/c"
     for other in (shown, bare, split):
         assert parsed(module(other)).computations == wanted
+
+
+PIPELINE = """%body (t: (s32[], f32[1024])) -> (s32[], f32[1024]) {
+  %t = (s32[], f32[1024]) parameter(0)
+  %i = s32[] get-tuple-element(%t), index=0
+  %v = f32[1024] get-tuple-element(%t), index=1
+  %k = token[] after-all()
+  %r = (f32[1024], u32[], token[]) recv(%k), channel_id=1, FRONT
+  %s = (f32[1024], u32[], token[]) send(%v, %k), channel_id=2, FRONT
+  %q = f32[2048,2048] custom-call(%v), custom_call_target="AllocateBuffer"
+  %d = f32[2048,2048] dot(%q, %q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %f = (f32[1024], token[]) recv-done(%r), channel_id=1
+  %g = token[] send-done(%s), channel_id=2
+  %o = s32[] constant(1)
+  %n = s32[] add(%i, %o)
+  %e = f32[1024] get-tuple-element(%f), index=0
+  ROOT %x = (s32[], f32[1024]) tuple(%n, %e)
+}
+%test (u: (s32[], f32[1024])) -> pred[] {
+  %u = (s32[], f32[1024]) parameter(0)
+  %j = s32[] get-tuple-element(%u), index=0
+  %l = s32[] constant(3)
+  ROOT %c = pred[] compare(%j, %l), direction=LT
+}
+""".replace(
+    "FRONT", 'frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,2},{2,3}}"}'
+)
+
+
+def test_sends_and_receives_are_messages_next_to_kernels() -> None:
+    """Three runs of a loop: each device but the last sends, each but the first receives."""
+    run = RUN.format(first=0).replace("f32[8]", "f32[1024]")
+    text = module(run, ", is_scheduled=true, num_partitions=4", PIPELINE)
+    found = taken(text)
+    assert found.covered.collectives["send"].count == 3
+    halves = [each for each in _steps(text) if isinstance(each, Permute)]
+    assert [each.half for each in halves] == ["recv", "send"] * 3
+    assert [each.tag for each in halves[::2]] == [each.tag for each in halves[1::2]]
+    assert len({each.tag for each in halves}) == 3
+    summary = found.workload.summary
+    assert summary is not None
+    sent = [sum(each.count for each in one.volumes) for one in summary.classes]
+    assert sorted(sent) == [0, 3, 3, 3]
+    time = arm.simulate(found.workload, "dgx-h100", npus=4, backend="link").step_time_ns
+    assert time > 3 * 2 * 2048**3 / 1e15 * 1e9
+
+
+@pytest.mark.parametrize("kind", ["negate", "slice"])
+def test_any_instruction_may_have_a_start(kind: str) -> None:
+    end = ", slice={[0:524288]}" if kind == "slice" else ""
+    size = 524288 if kind == "slice" else 1048576
+    start = f"(f32[1048576]), f32[{size}], s32[]"
+    lines = f"""%p = f32[1048576] parameter(0)
+    %q = f32[1024,1024] parameter(1)
+    %a = ({start}) {kind}-start(%p){end}
+    %u = ({start}) {kind}-update(%a)
+    %d = f32[1024,1024] dot(%q, %q), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+    %b = f32[{size}] {kind}-done(%u)
+    %c = f32[{size}] negate(%b)"""
+    text = module(lines, ", is_scheduled=true")
+    assert [each.after for each in _steps(text)] == [(), (), (0, 1)]
+    moved = {"negate": 2 * 4 * 1048576, "slice": 2 * 4 * 524288}
+    assert taken(text).covered.bytes == moved[kind] + 3 * 4 * 1024**2 + 2 * 4 * size
+
+
+def test_a_fused_collective_is_run_with_its_parts() -> None:
+    fused = """%fused (w: f32[64]) -> f32[8] {
+      %w = f32[64]{0} parameter(0)
+      %n = f32[64]{0} negate(%w)
+      %g = f32[64]{0} all-reduce(%n), replica_groups={{0,1}}, to_apply=%add
+      ROOT %s = f32[8]{0} slice(%g), slice={[0:8]}
+    }
+    """
+    text = module(
+        "%p = f32[64]{0} parameter(0)\n%f = f32[8]{0} fusion(%p), kind=kCustom, calls=%fused",
+        ", replica_count=2",
+        fused,
+    )
+    assert [type(each) for each in _steps(text)] == [Work, Exchange, Work]
+    assert any("f, which fuses a collective" in note for note in taken(text).notes)
 
 
 MOVED = (
@@ -400,7 +480,7 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "send": (
         module("%p = f32[4]{0} parameter(0)\n%a = (f32[4], u32[], token[]) send(%p), channel_id=1"),
-        "is a send between devices",
+        "is a send between devices that does not name them",
     ),
 }
 
