@@ -374,6 +374,28 @@ def _measurements() -> list[Files]:
     return [{"all_reduce.log": text} for text in logs]
 
 
+_TRAINED = b"""\
+ iteration  10/ 100 | elapsed time per iteration (ms): 9147.6 | global batch size:     8 |
+ iteration  20/ 100 | elapsed time per iteration (ms): 2890.1 | global batch size:     8 |
+ iteration  30/ 100 | elapsed time per iteration (ms): 2847.6 | global batch size:     8 |
+"""
+_TITAN = b"""\
+\x1b[31mstep:  1  \x1b[32mloss: 12.2  \x1b[34mtps: 2,000  \x1b[36mtflops: 40.00  mfu: 10.00%\x1b[0m
+[rank0]: step: 10  loss: 11.2  memory: 10.0GiB(20.00%)  tps: 7,000  tflops: 340.00  mfu: 34.00%
+"""
+
+
+def _trained() -> list[Files]:
+    nemo = b"train_step_timing in s: 8.9\ntrain_step_timing in s=8.8\n"
+    return [{"train.log": text} for text in (_TRAINED, _TITAN, nemo)]
+
+
+def _training_log(folder: Path, files: Files) -> object:
+    from armillary import training_log
+
+    return training_log.read(folder / next(iter(files)), 1024.0).median_s()
+
+
 def _measured(folder: Path, files: Files) -> object:
     from armillary import InputError
     from armillary.calibrate import read, read_kernels
@@ -419,6 +441,7 @@ TARGETS = (
     Target("model", _models, _build),
     Target("huggingface", _huggingface, _build),
     Target("capture", _small_huggingface, _captured),
+    Target("training_log", _trained, _training_log),
     Target("report", lambda: [{"report.json": _report()}], _read_report),
     Target("study", _studies, _study),
     Target("journal", lambda: [_journal()], _resume, "study.yml"),

@@ -49,6 +49,10 @@ MADE: dict[str, Callable[[], bytes]] = {
     "config.json": (ROOT / "examples/qwen3-8b/config.json").read_bytes,
     "train.sh": TRAIN.encode,
     "steps.yml": STEPS.encode,
+    "predicted.json": lambda: (
+        arm.simulate("llama-3-8b", "dgx-h100", tp=8, global_batch=8).to_json().encode()
+    ),
+    "train.log": lambda: targets._TRAINED,
     "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
     "nccl.log": LOG.encode,
     "osu.log": lambda: targets._OSU,
@@ -81,7 +85,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 21
+    assert len(ROWS) == 22
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

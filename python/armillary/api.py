@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from . import _core, backends, files, kept_runs, nccl, old_words, polars_extra
+from . import (
+    _core,
+    backends,
+    documents,
+    files,
+    kept_runs,
+    nccl,
+    old_words,
+    polars_extra,
+    training_log,
+)
 from .errors import InputError, Problem, StalledError
 from .platform import AnyPlatform, Platform
 from .repeat import Again, Unrepeatable
@@ -208,8 +218,10 @@ def compare(
     """Differences between the first of `results` and each of the others, and their causes.
 
     `results` are runs with their detail, their reports, or files of reports (`armillary run
-    --json`); `names` what they are called. Raises `InputError` for fewer than two, for one without
-    detail, and for a file that is not a report."""
+    --json`); `names` what they are called. Where the others are logs of training, the first one is
+    the prediction of their steps. Raises `InputError` for fewer than two, for one without detail,
+    for a file that is neither a report nor a log, and for steps of another batch."""
+    from .explain import against
     from .explain import compare as compared
     from .report.names import files
 
@@ -219,7 +231,26 @@ def compare(
             for at, each in enumerate(results)
         ]
     )
+    logs = [each for each in results[1:] if isinstance(each, str | os.PathLike) and _is_log(each)]
+    if logs and len(logs) == len(results) - 1:
+        first, *others = names or called
+        return against(_report(results[0]), first, logs, others)
+    if logs:
+        said, allowed = "logs next to results", "one result, then only logs of training"
+        raise InputError([Problem(os.fspath(logs[0]), "compare", said, allowed)])
     return compared([_report(each) for each in results], names or called)
+
+
+def _is_log(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a log of training, not JSON. Raises `InputError` for any other file."""
+    allowed = f"what armillary run --json wrote, or {training_log.ALLOWED}"
+    text = documents.read_bytes(path, allowed).decode("utf-8", "replace")
+    if text.lstrip("\ufeff \t\r\n")[:1] == "{":
+        return False
+    if not training_log.is_log(text):
+        said = "is neither a result nor a log of training"
+        raise InputError([Problem(os.fspath(path), "", said, allowed)])
+    return True
 
 
 def ladder(

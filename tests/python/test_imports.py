@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "machine": {"errors", "units"},
     "nccl": {"errors", "units"},
     "sizes": {"errors", "nccl", "units"},
+    "training_log": {"documents", "errors"},
     "option_fields": {"errors", "old_words"},
     "platform": {"_core", "_late", "documents", "errors", "units"},
     "wiring": {"documents", "errors", "units"},
@@ -92,6 +93,7 @@ ALLOWED: dict[str, set[str]] = {
         "workload",
         "units",
         "run_warnings",
+        "training_log",
     },
     "result": {
         "polars_extra",
@@ -128,6 +130,8 @@ ALLOWED: dict[str, set[str]] = {
         "workload",
         "units",
         "run_warnings",
+        "training_log",
+        "documents",
     },
     "sweep": {
         "old_words",
@@ -201,6 +205,7 @@ ALLOWED: dict[str, set[str]] = {
         "uncertainty",
         "units",
         "workload",
+        "training_log",
     },
     "launch": {"declared", "documents", "errors", "model", "old_words", "workload"},
     "migrate": {"documents", "errors", "files", "model", "old_words", "platform", "sweep"},

@@ -20,8 +20,8 @@ Results = Annotated[
     list[str],
     typer.Argument(
         metavar="A B [C...]",
-        help="Results of `armillary run --json`; the first one is compared with the others. With "
-        "--backends one workload, as for run.",
+        help="Results of `armillary run --json`; the first one is compared with the others, which "
+        "may be logs of training. With --backends one workload, as for run.",
     ),
 ]
 Backends = Annotated[
@@ -67,7 +67,7 @@ def compare(
     *,
     options: models.Options,
 ) -> None:
-    """Compare results: what changed between them, and why.
+    """Compare results: what changed between them, and why. Or a prediction with logs of training.
 
     With --backends, simulate one workload on several network models instead: armillary compare
     llama-3-8b --tp 8 -p dgx-h100 --backends analytical,link,flow."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .backend_comparison import LADDER, Ladder, rungs
     from .compare import compare, warnings_of
     from .explanation import Comparison, Explanation, ExplanationInterrupted
+    from .measured_log import against
     from .verdict import Verdict
     from .why import explain
 
@@ -24,6 +25,7 @@ __all__ = [
     "ExplanationInterrupted",
     "Ladder",
     "Verdict",
+    "against",
     "compare",
     "explain",
     "rungs",
@@ -35,6 +37,7 @@ _HOMES = {
     **dict.fromkeys(("Comparison", "Explanation", "ExplanationInterrupted"), "explanation"),
     **dict.fromkeys(("compare", "warnings_of"), "compare"),
     "Verdict": "verdict",
+    "against": "measured_log",
     "explain": "why",
 }
 

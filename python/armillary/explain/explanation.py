@@ -12,6 +12,7 @@ from ..report import page, words
 
 EXPLANATION = "armillary.explanation/1"
 COMPARISON = "armillary.comparison/1"
+MEASURED = "armillary.measured-step/1"
 
 
 @dataclass(frozen=True)
@@ -55,5 +56,5 @@ class ExplanationInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Comparison(Explanation):
-    """Differences between runs, and their causes. Schema `armillary.comparison/1`,
-    docs/guides/compare.md."""
+    """Differences between runs, and their causes: schema `armillary.comparison/1`. Or between a
+    prediction and logs of training: `armillary.measured-step/1` (docs/guides/compare.md)."""

@@ -11,27 +11,18 @@ Paths are relative to the file. Not here: what follows from the steps (`measured
 from __future__ import annotations
 
 import os
-import re
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from .. import documents, launch
+from .. import launch, training_log
 from ..declared import Allowed, Seconds, Within, open_source, read
 from ..errors import InputError, Problem
 from ..model.files import Model
 
 MOST = 16
 """Steps of a file."""
-_LINES = (
-    re.compile(r"elapsed time per iteration \(ms\): *([0-9.eE+]+)"),
-    re.compile(r"train_step_timing in s[:=] *([0-9.eE+]+)"),
-)
-"""Lines of Megatron-LM, and of NeMo. Source: NVIDIA/Megatron-LM, megatron/training/training.py
-(`training_log`); NVIDIA/NeMo, nemo/utils/exp_manager.py (`TimingCallback`)."""
-_UNITS = (1e-3, 1.0)
 _LONGEST = 1e6
 
 
@@ -87,7 +78,8 @@ def _step(each: _Step, file: str, place: str, model: Model, ranks: int) -> Measu
         said = "needs either step or log"
         raise InputError([Problem(file, place, said, "step: 8.9 s, or log: train.log")])
     folder = Path(file).parent
-    seconds = _of_log(folder / each.log) if each.log is not None else each.step
+    log = None if each.log is None else training_log.read(folder / each.log)
+    seconds = each.step if log is None else log.median_s()
     assert seconds is not None
     if not 0 < seconds <= _LONGEST:
         said = f"a step of {seconds:g} s"
@@ -96,18 +88,3 @@ def _step(each: _Step, file: str, place: str, model: Model, ranks: int) -> Measu
         return MeasuredStep(dict(each.layout or {}), seconds, f"{file}: {place}")
     launched = launch.read(folder / each.launch, model=model, ranks=ranks)
     return MeasuredStep(launched.options, seconds, f"{file}: {place}", launched.notes)
-
-
-def _of_log(path: Path) -> float:
-    """The median of the steps that a log states, without the first one, which warms up."""
-    text = documents.read_text(str(path), "a log of training")
-    for pattern, unit in zip(_LINES, _UNITS, strict=True):
-        try:
-            times = [float(each) * unit for each in pattern.findall(text)]
-        except ValueError:
-            continue
-        if times:
-            return statistics.median(times[1:] or times)
-    said = "states no time of a step"
-    allowed = "lines with 'elapsed time per iteration (ms): ' or 'train_step_timing in s: '"
-    raise InputError([Problem(str(path), "", said, allowed)])
