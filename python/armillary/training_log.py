@@ -46,9 +46,9 @@ class LoggedStep:
 
     time_s: float
     number: int | None = None
-    """Its number, if the log states one."""
+    """Number of the step, if the log states one."""
     batch: int | None = None
-    """Samples of it, if the log states them."""
+    """Samples of the step, if the log states them."""
 
 
 @dataclass(frozen=True, slots=True)

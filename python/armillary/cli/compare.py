@@ -67,10 +67,11 @@ def compare(
     *,
     options: models.Options,
 ) -> None:
-    """Compare results: what changed between them, and why. Or a prediction with logs of training.
+    """Compare results: what changed between them, and why.
 
-    With --backends, simulate one workload on several network models instead: armillary compare
-    llama-3-8b --tp 8 -p dgx-h100 --backends analytical,link,flow."""
+    Results after the first one may be logs of training. With --backends, simulate one workload on
+    several network models instead: armillary compare llama-3-8b --tp 8 -p dgx-h100 --backends
+    analytical,link,flow."""
     with output.guard():
         from .. import api
         from ..explain import ExplanationInterrupted

@@ -60,7 +60,7 @@ def against(
 
 
 def _of_batch(log: TrainingLog, work: Throughput) -> list[LoggedStep]:
-    """Steady steps of as many samples as the predicted one."""
+    """Steady steps that have the batch of the predicted one."""
     steps = log.steady()
     kept = [each for each in steps if each.batch in (None, work.samples) or not work.samples]
     if not kept:
