@@ -199,8 +199,11 @@ pub fn text(data: &[u8]) -> bool {
     };
     if !workload.program(0).nodes().is_empty() {
         assert_eq!(graph::check(&workload, 8), []);
-        let recovered = trace::text::recover(&workload, None, &|node| node.duration);
-        assert!(recovered.is_ok(), "{recovered:?}\n{layers}");
+        // Groups of experts have no words outside of SimAI's dialect, which is read only.
+        if !matches!(layers.parallelism, trace::text::Parallelism::SimAi(_)) {
+            let recovered = trace::text::recover(&workload, None, &|node| node.duration);
+            assert!(recovered.is_ok(), "{recovered:?}\n{layers}");
+        }
     }
     true
 }

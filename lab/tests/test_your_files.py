@@ -46,6 +46,7 @@ MADE: dict[str, Callable[[], bytes]] = {
     "module.txt": lambda: gzip.decompress((ROOT / f"{XLA}.txt.gz").read_bytes()),
     "module.hlo.pb": lambda: gzip.decompress((ROOT / f"{XLA}.hlo.pb.gz").read_bytes()),
     "model.txt": TEXT.encode,
+    "simai.txt": (ROOT / "tests/python/data/simai/simai_micro_all_reduce.txt").read_bytes,
     "config.json": (ROOT / "examples/qwen3-8b/config.json").read_bytes,
     "train.sh": TRAIN.encode,
     "steps.yml": STEPS.encode,

@@ -5,12 +5,14 @@
 //! That is ASTRA-sim 1.0's choice of dimensions: the first ones up to a product of `n`, and the
 //! rest; it splits a dimension where no product fits. With `m` NPUs of an outer group below the
 //! inner ones (`inner_data_parallel_NPU_group`), inner groups have ranks `m` apart, and outer
-//! groups all ranks at the same position among them. A group of one NPU communicates nothing, nor
+//! groups all ranks at the same position among them. In SimAI's dialect an outer group is dealt to
+//! experts once more (`simai.rs`). A group of one NPU communicates nothing, nor
 //! does its update time pass.
 
 use super::buckets;
 use super::layers::{Blocks, Layers, Parallelism, Pass, Scope};
 use super::loops;
+use super::simai::SimAi;
 use graph::{Axis, Declaration, Family, LoopSettings, Mesh, Problem, Program, Workload};
 use std::sync::Arc;
 
@@ -36,12 +38,16 @@ impl Layers {
     ) -> Result<Workload, Vec<Problem>> {
         let loop_settings = loop_settings.into();
         let stated = self.blocks();
-        let smallest = [stated.map_or(1, |blocks| blocks.below.saturating_mul(blocks.inner))];
+        let smallest = [self.ranks().unwrap_or_else(|| {
+            stated
+                .map_or(1, |blocks| blocks.below.saturating_mul(blocks.inner))
+                .saturating_mul(self.experts())
+        })];
         let sizes = sizes.unwrap_or(&smallest);
         let npus =
             sizes.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
         let first = Blocks { below: 1, inner: sizes.first().copied().unwrap_or(1) };
-        let machine = Machine { npus, blocks: stated.unwrap_or(first) };
+        let machine = Machine { npus, blocks: stated.unwrap_or(first), experts: self.experts() };
         let faults = self.faults(loop_settings, machine);
         if !faults.is_empty() {
             let problem = |(place, message, help): (&str, String, String)| {
@@ -50,7 +56,9 @@ impl Layers {
             return Err(faults.into_iter().map(problem).collect());
         }
         let mut slots: Vec<Scope> = Vec::new();
-        let run = loops::run(self, loop_settings, &mut |scope| machine.slot(scope, &mut slots));
+        let converted = self.contributions(|scope| machine.count(scope));
+        let layers = converted.as_ref().unwrap_or(self);
+        let run = loops::run(layers, loop_settings, &mut |scope| machine.slot(scope, &mut slots));
         // Ids count up and dependencies point back, so only its size can be wrong.
         let program =
             run.program.build().map_err(|error| vec![Problem::new(file, "", error.to_string())])?;
@@ -77,6 +85,23 @@ impl Layers {
     fn blocks(&self) -> Option<Blocks> {
         match self.parallelism {
             Parallelism::Transformer { blocks, .. } => Some(blocks),
+            Parallelism::SimAi(SimAi { model, .. }) => Some(Blocks { below: 1, inner: model }),
+            _ => None,
+        }
+    }
+
+    /// Ranks that exchange tokens of experts.
+    fn experts(&self) -> u32 {
+        match self.parallelism {
+            Parallelism::SimAi(SimAi { experts, .. }) => experts.unwrap_or(1),
+            _ => 1,
+        }
+    }
+
+    /// The ranks that the first line states.
+    fn ranks(&self) -> Option<u32> {
+        match self.parallelism {
+            Parallelism::SimAi(SimAi { ranks, .. }) => ranks,
             _ => None,
         }
     }
@@ -122,6 +147,11 @@ impl Layers {
             faults.push(("bucket_mb", message, format!("at most {MOST_LAYERS}: larger buckets")));
         }
         faults.extend(machine.fault().map(|(message, help)| ("line 1", message, help)));
+        if let Some(ranks) = self.ranks().filter(|&ranks| ranks != machine.npus) {
+            let message =
+                format!("all_gpus is {ranks}, and the platform has {} NPUs", machine.npus);
+            faults.push(("line 1", message, format!("a platform of {ranks} NPUs: --npus {ranks}")));
+        }
         let total = self.time() * u128::from(passes);
         if total > u128::from(MOST_TIME) {
             faults.push((
@@ -165,6 +195,8 @@ impl Layers {
             Scope::Everybody => String::new(),
             Scope::Inner => names[0].to_string(),
             Scope::Outer => names[1].to_string(),
+            Scope::Experts => EXPERTS.to_string(),
+            Scope::ExpertData => EXPERT_DATA.to_string(),
         };
         let mut workload =
             mesh.bind(&[(Arc::new(program), slots.iter().map(name).collect())], Vec::new())?;
@@ -189,15 +221,28 @@ impl Layers {
 struct Machine {
     npus: u32,
     blocks: Blocks,
+    /// Ranks of an outer group that exchange tokens of experts; 1 but for SimAI's dialect.
+    experts: u32,
 }
+
+const EXPERTS: &str = "experts";
+const EXPERT_DATA: &str = "expert data";
 
 impl Machine {
     /// Why the groups don't divide the NPUs, and what would.
     fn fault(self) -> Option<(String, String)> {
-        let Machine { npus, blocks: Blocks { below, inner } } = self;
-        let count = below.checked_mul(inner).filter(|&count| count > 0);
+        let Machine { npus, blocks: Blocks { below, inner }, experts } = self;
+        let count = below.checked_mul(inner).and_then(|count| count.checked_mul(experts));
+        let count = count.filter(|&count| count > 0);
         if npus > 0 && count.is_some_and(|count| npus.is_multiple_of(count)) {
             return None;
+        }
+        if experts > 1 {
+            let message = format!(
+                "model_parallel_NPU_group {inner} times ep {experts} doesn't divide the platform's \
+                 {npus} NPUs"
+            );
+            return Some((message, format!("two numbers whose product divides {npus}")));
         }
         if below > 1 {
             let message = format!(
@@ -215,7 +260,7 @@ impl Machine {
     fn mesh(self, names: [&str; 2]) -> Mesh {
         let Blocks { below, inner } = self.blocks;
         let axis = |name: &str, size| Axis { name: name.into(), size };
-        let outer = axis(names[1], self.npus / below / inner);
+        let outer = axis(names[1], self.npus / below / inner / self.experts);
         let family = |name: &str, axes: Vec<String>| Family { name: name.into(), axes };
         let mut axes = vec![axis(names[0], inner), outer];
         let mut outer_axes = vec![names[1].to_string()];
@@ -224,13 +269,26 @@ impl Machine {
             axes.insert(0, axis(&first, below));
             outer_axes.insert(0, first);
         }
-        let groups = vec![family(names[0], vec![names[0].into()]), family(names[1], outer_axes)];
+        let mut groups = vec![family(names[0], vec![names[0].into()])];
+        if self.experts > 1 {
+            axes.insert(axes.len() - 1, axis(EXPERTS, self.experts));
+            outer_axes.insert(0, EXPERTS.into());
+            groups.push(family(EXPERTS, vec![EXPERTS.into()]));
+            groups.push(family(EXPERT_DATA, vec![names[1].into()]));
+        }
+        groups.insert(1, family(names[1], outer_axes));
         Mesh { axes, groups, by: Vec::new() }
     }
 
     /// The slot of `scope`, given in the order of first use; `None` for a group of one.
     fn slot(self, scope: Scope, slots: &mut Vec<Scope>) -> Option<u32> {
-        // Everybody by another name is everybody.
+        // Everybody by another name is everybody, and all ranks with the same model position are.
+        let scope = match scope {
+            Scope::Experts | Scope::ExpertData if self.count(scope) == self.count(Scope::Outer) => {
+                Scope::Outer
+            }
+            _ => scope,
+        };
         let scope = if self.count(scope) == self.npus { Scope::Everybody } else { scope };
         if self.count(scope) < 2 {
             return None;
@@ -247,6 +305,8 @@ impl Machine {
             Scope::Everybody => self.npus,
             Scope::Inner => self.blocks.inner,
             Scope::Outer => self.npus / self.blocks.inner,
+            Scope::Experts => self.experts,
+            Scope::ExpertData => self.npus / self.blocks.inner / self.experts,
         }
     }
 }

@@ -233,7 +233,9 @@ impl Found {
                 (Some(Scope::Outer), _) | (None, Some(Scope::Inner)) => {
                     LayerParallelism::HybridModelData
                 }
-                (None, Some(Scope::Everybody) | None) => LayerParallelism::Data,
+                // Groups of experts are never recognized.
+                (None, Some(Scope::Everybody | Scope::Experts | Scope::ExpertData) | None)
+                | (Some(Scope::Experts | Scope::ExpertData), _) => LayerParallelism::Data,
             });
         }
         layers

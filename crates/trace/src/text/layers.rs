@@ -6,6 +6,7 @@
 //! one NPU's buffer: its contribution for ALLGATHER, its input otherwise.
 
 use super::labels::{FIELDS, HEAD, LAYER, NAME};
+use super::simai::{self, Reach, SimAi};
 use graph::CollectiveKind;
 use std::fmt;
 
@@ -40,6 +41,8 @@ pub enum Parallelism {
         /// Forward passes that are computed again in the back-propagation.
         recompute: Option<Recompute>,
     },
+    /// Either of these in SimAI's dialect.
+    SimAi(SimAi),
     /// HYBRID_DLRM, HYBRID_DLRM_ENHANCED
     Dlrm {
         /// Index of the last layer of the bottom MLP; layer 0 is the embedding.
@@ -135,13 +138,21 @@ pub struct Part {
     pub collective: Option<CollectiveKind>,
     /// Size of the collective in bytes; the text gives one even without a collective.
     pub bytes: u64,
+    /// The group that the collective's word names; only SimAI's dialect names others than the
+    /// pass's own.
+    pub reach: Reach,
 }
 
 impl Part {
     /// The word of its collective. Only the kinds of the table can be printed; `recover` lets no
     /// other through.
     pub(super) fn word(&self) -> &'static str {
-        KINDS.iter().find(|(_, kind)| *kind == self.collective).map_or("NONE", |(word, _)| word)
+        let own = KINDS.iter().find(|(_, kind)| *kind == self.collective);
+        let own = own.filter(|_| self.reach == Reach::Own).map(|(word, _)| *word);
+        let other = simai::WORDS
+            .iter()
+            .find(|(_, kind, reach)| Some(*kind) == self.collective && *reach == self.reach);
+        own.or(other.map(|(word, ..)| *word)).unwrap_or("NONE")
     }
 }
 
@@ -169,12 +180,15 @@ impl Pass {
 }
 
 /// Who takes part in a collective: everybody, the ranks of an inner group, or those at the same
-/// position among those.
+/// position among those. Those are dealt to experts once more in SimAI's dialect: ranks with
+/// different experts, and ranks with the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
     Everybody,
     Inner,
     Outer,
+    Experts,
+    ExpertData,
 }
 
 /// Keys of the first line: NPUs of a model-parallel group, and those of a data-parallel group below
@@ -243,6 +257,7 @@ impl Parallelism {
             Parallelism::Transformer { recompute: Some(_), .. } => {
                 "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
             }
+            Parallelism::SimAi(simai) => simai.word(),
             Parallelism::Dlrm { enhanced: false, .. } => "HYBRID_DLRM",
             Parallelism::Dlrm { enhanced: true, .. } => "HYBRID_DLRM_ENHANCED",
             Parallelism::Micro => "MICRO",
@@ -293,6 +308,13 @@ impl Layers {
     /// Group that takes part in the collective of layer `index` in `pass`; `None` when there is no
     /// collective.
     pub(super) fn scope(&self, index: usize, pass: Pass) -> Option<Scope> {
+        let part = self.layers[index].part(pass);
+        match part.reach {
+            _ if part.collective == Some(CollectiveKind::Broadcast) => return None,
+            Reach::Experts => return Some(Scope::Experts),
+            Reach::ExpertData => return Some(Scope::ExpertData),
+            Reach::Own => {}
+        }
         let (activations, weights) = match &self.parallelism {
             Parallelism::HybridCustomized => {
                 self.layers[index].own.map_or((None, None), LayerParallelism::scopes)
@@ -307,9 +329,9 @@ impl Layers {
                 LayerParallelism::Model.scopes()
             }
             Parallelism::HybridModelData => LayerParallelism::HybridModelData.scopes(),
-            Parallelism::HybridDataModel | Parallelism::Transformer { .. } => {
-                LayerParallelism::HybridDataModel.scopes()
-            }
+            Parallelism::HybridDataModel
+            | Parallelism::Transformer { .. }
+            | Parallelism::SimAi(_) => LayerParallelism::HybridDataModel.scopes(),
         };
         if pass == Pass::WeightGradient { weights } else { activations }
     }
@@ -333,6 +355,7 @@ impl fmt::Display for Parallelism {
         f.write_str(self.word())?;
         match self {
             Parallelism::Dlrm { last_bottom, .. } => write!(f, "\t{last_bottom}"),
+            Parallelism::SimAi(simai) => write!(f, "{simai}"),
             Parallelism::Transformer { blocks, recompute } => {
                 write!(f, "\t{MODEL_GROUP} {}", blocks.inner)?;
                 if blocks.below != 1 {

@@ -113,7 +113,7 @@ impl Loop<'_> {
             | Parallelism::HybridDataModel
             | Parallelism::HybridModelData
             | Parallelism::HybridCustomized => self.hybrid(),
-            Parallelism::Transformer { .. } => self.transformer(),
+            Parallelism::Transformer { .. } | Parallelism::SimAi(_) => self.transformer(),
             Parallelism::Dlrm { last_bottom, enhanced } => {
                 self.dlrm(last_bottom as usize, enhanced)
             }

@@ -18,7 +18,8 @@
 //! a platform (`sim`). Model: a rank computes one thing after another; collectives run alongside,
 //! and the loop says what waits for which. Source: Rashidi et al., "ASTRA-SIM", ISPASS 2020,
 //! section IV and Fig. 8; Rashidi et al., HOTI 2020, Fig. 3 (DLRM); the README of the workload
-//! inputs and the behaviour of the workload layer of ASTRA-sim 1.0.
+//! inputs and the behaviour of the workload layer of ASTRA-sim 1.0. SimAI's dialect has a source of
+//! its own (`simai.rs`).
 
 mod buckets;
 mod build;
@@ -35,6 +36,9 @@ mod loop_settings_tests;
 mod loops;
 mod parse;
 mod recover;
+mod simai;
+#[cfg(test)]
+mod simai_tests;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -45,6 +49,7 @@ pub use layers::{
 };
 pub use parse::parse;
 pub use recover::recover;
+pub use simai::{Reach, SimAi};
 
 use crate::chakra::source::{Content, Format, io_problem, sniff};
 use graph::{LoopSettings, Problem, Workload};

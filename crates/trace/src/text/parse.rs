@@ -5,6 +5,7 @@ use super::layers::{
     Blocks, INNER_DATA, KINDS, Layer, LayerParallelism, Layers, MODEL_GROUP, Parallelism, Part,
     Recompute, Update,
 };
+use super::simai::{self, Reach};
 use super::{MOST_LAYERS, MOST_TIME};
 use crate::chakra::problems::Problems;
 use graph::{CollectiveKind, Problem};
@@ -102,7 +103,7 @@ impl Parser<'_> {
         layers: Vec<Layer>,
         first: usize,
     ) -> Option<Layers> {
-        let layers = Layers { parallelism, layers };
+        let layers = self.dialect(Layers { parallelism, layers }, first)?;
         // Which layers the first line may name is known only where all of them are.
         if self.problems.is_empty() {
             self.layers_of_header(&layers, first);
@@ -152,6 +153,11 @@ impl Parser<'_> {
     fn parallelism(&mut self, (line, words): &Line) -> Option<Parallelism> {
         let mut header = Header { line: *line, word: words[0], rest: &words[1..] };
         let parallelism = match header.word {
+            "HYBRID_TRANSFORMER" | "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+                if simai::is_header(header.rest) =>
+            {
+                Parallelism::SimAi(self.simai(&mut header)?)
+            }
             "DATA" => Parallelism::Data,
             "MODEL" => Parallelism::Model,
             "HYBRID_DATA_MODEL" => Parallelism::HybridDataModel,
@@ -225,7 +231,7 @@ impl Parser<'_> {
         }
     }
 
-    fn number(&mut self, header: &mut Header, what: &str) -> Option<u32> {
+    pub(super) fn number(&mut self, header: &mut Header, what: &str) -> Option<u32> {
         let Some((word, rest)) = header.rest.split_first() else {
             return self.refuse(header.place(), format!("{what} is missing"), form(header.word));
         };
@@ -282,7 +288,8 @@ impl Parser<'_> {
     fn part(&mut self, row: &Row, column: usize) -> Option<Part> {
         let (compute, collective) = (self.time(row, column), self.collective(row, column + 1));
         let bytes = self.column(row, column + 2, u64::MAX, "bytes");
-        Some(Part { compute: compute?, collective: collective?, bytes: bytes? })
+        let (collective, reach) = collective?;
+        Some(Part { compute: compute?, collective, bytes: bytes?, reach })
     }
 
     fn time(&mut self, row: &Row, column: usize) -> Option<u64> {
@@ -308,10 +315,13 @@ impl Parser<'_> {
         }
     }
 
-    fn collective(&mut self, row: &Row, column: usize) -> Option<Option<CollectiveKind>> {
-        match KINDS.iter().find(|(word, _)| *word == row.words[column]) {
-            Some((_, kind)) => Some(*kind),
-            None => self.wrong(row, column, KINDS.map(|(word, _)| word).join(", ")),
+    fn collective(&mut self, row: &Row, column: usize) -> Option<(Option<CollectiveKind>, Reach)> {
+        let own = KINDS.iter().find(|(word, _)| *word == row.words[column]);
+        let other = simai::WORDS.iter().find(|(word, ..)| *word == row.words[column]);
+        match (own, other) {
+            (Some((_, kind)), _) => Some((*kind, Reach::Own)),
+            (None, Some((_, kind, reach))) => Some((Some(*kind), *reach)),
+            (None, None) => self.wrong(row, column, KINDS.map(|(word, _)| word).join(", ")),
         }
     }
 
@@ -407,14 +417,14 @@ fn sorted(layers: &[u32]) -> Vec<u32> {
 }
 
 /// The first line while it is read.
-struct Header<'w> {
-    line: usize,
-    word: &'w str,
-    rest: &'w [&'w str],
+pub(super) struct Header<'w> {
+    pub(super) line: usize,
+    pub(super) word: &'w str,
+    pub(super) rest: &'w [&'w str],
 }
 
 impl Header<'_> {
-    fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         format!("line {}", self.line)
     }
 }
@@ -438,7 +448,7 @@ impl Row<'_> {
 }
 
 const NO_SIMAI: &str =
-    "ep, pp, vpp, ga and all_gpus belong to SimAI, whose training loop is different";
+    "ep, pp, vpp, ga and all_gpus belong to SimAI, which has them with HYBRID_TRANSFORMER only";
 
 /// How the first line goes on after `word`.
 fn form(word: &str) -> String {

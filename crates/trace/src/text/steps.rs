@@ -87,7 +87,8 @@ fn expected(scope: Scope, blocks: Blocks, rank: u32, npus: u32) -> Members {
         Scope::Outer if below == 1 => {
             Members::Strided { first: rank % inner, count: npus / inner, step: inner }
         }
-        Scope::Outer => {
+        // Groups of experts come from SimAI's dialect, and are never recognized again.
+        Scope::Outer | Scope::Experts | Scope::ExpertData => {
             let same = |other: &u32| position(*other) == position(rank);
             Members::from_list((0..npus).filter(same).collect(), npus)
         }
