@@ -121,11 +121,10 @@ def traces(
     can't be read, or where a rank can't be known."""
     made = Communicators()
     files = [_Reader(number, each, made).run() for number, each in enumerate(recordings)]
-    carried = {number: _carried(file, made) for number, file in enumerate(files)}
+    carried = [each for file in files for each in _carried(file, made)]
     ranks, world, notes = _numbered(files, made, rank_in_name)
-    for file, found in zip(files, carried.values(), strict=True):
-        for each in found:
-            each.launch.op.calls = nsys_nccl.calls(each, made, ranks, file.name)
+    for each in carried:
+        each.launch.op.calls = nsys_nccl.calls(each, made, ranks)
     alone = len(ranks) == 1 and world is None
     result = []
     for file in files:
@@ -376,7 +375,9 @@ class _Reader:
                 found.setdefault(process, []).append(call)
         for process in processes:
             calls = found.get(process, [])
-            calls += [each for each in edges.get(process, ()) if each not in calls[:1] + calls[-1:]]
+            kept = {id(each) for each in calls}
+            ends = {id(each): each for each in edges.get(process, ())}
+            calls += [each for number, each in ends.items() if number not in kept]
             self._share(process, calls)
 
     def _share(self, process: int, calls: list[RuntimeCall]) -> None:

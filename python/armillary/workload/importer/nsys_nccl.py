@@ -222,7 +222,7 @@ def pair(ranges: Sequence[Range], launches: Sequence[Launch]) -> list[Carried]:
             own = rest[place:end] if not depth else []
             if len(own) == 1 and _fits(own[0].op.name, each.kind):
                 found.append(Carried(own[0], [each]))
-            elif not own:
+            elif depth:
                 waiting.append(each)
             place = end if own else place
     return found
@@ -257,10 +257,9 @@ def _fits(kernel: str, kind: str) -> bool:
 
 
 def calls(
-    carried: Carried, made: Communicators, ranks: dict[Key, int], file: str
+    carried: Carried, made: Communicators, ranks: dict[Key, int]
 ) -> tuple[CommunicationCall, ...]:
-    """The collectives and messages of a kernel. Raises `InputError` for a peer that its group does
-    not have."""
+    """The collectives and messages of a kernel."""
     found: list[CommunicationCall] = []
     for each in carried.ranges:
         group = made.group(each.communicator, ranks)
@@ -272,9 +271,6 @@ def calls(
             amount = amount * size if size else -1
         peer = each.values.get("Peer rank", -1)
         root = each.values.get("Root", 0)
-        if group.ranks and max(peer, root) >= len(group.ranks):
-            said = f"{each.name} names rank {max(peer, root)} of {len(group.ranks)}"
-            raise InputError([Problem(file, f"communicator {group.name}", said, "a rank of it")])
         found.append(
             CommunicationCall(each.kind, amount, "", group, SOURCE, False, max(0, root), peer)
         )
@@ -296,4 +292,5 @@ def _exchanged(found: list[CommunicationCall], own: int) -> tuple[CommunicationC
         sizes = [size for _, size in sent]
         whole = replace(found[0], kind="all_to_all", bytes=sum(sizes), peer=-1)
         return (replace(whole, uneven=len(set(sizes)) > 1),)
-    return tuple(each for each in found if members[each.peer] != own or each.peer < 0)
+    own_place = members.index(own) if own in members else -1
+    return tuple(each for each in found if each.peer < 0 or each.peer != own_place)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...errors import InputError, Problem
 from . import communication, groups, host_line, host_trace, linking, steps, timeline, waits
 from .agreement import Placed
+from .collectives import CommunicationCall
 from .communication import Communication
 from .coverage import Coverage, Omission
 from .groups import Members, Resolver
@@ -19,6 +21,8 @@ from .ranks import Recorded
 from .steps import RecordedStep, Window
 from .timeline import Timeline
 from .waits import Waits
+
+_MOST_BYTES = 2**60
 
 
 @dataclass
@@ -73,8 +77,23 @@ def _place(rank: Analysed) -> list[Placed]:
     placed: list[Placed] = []
     for number, item in enumerate(rank.line.items):
         calls = [hosted[-2 - item.op][1]] if item.op < -1 else kernels.get(item.op, [])
-        placed += [Placed(call, rank.resolver.members(call.group), number) for call in calls]
+        for call in calls:
+            members = rank.resolver.members(call.group)
+            _require_sound(rank, call, len(members))
+            placed.append(Placed(call, members, number))
     return placed
+
+
+def _require_sound(rank: Analysed, call: CommunicationCall, members: int) -> None:
+    """Raises `InputError` for a call with a rank that its group does not have, or with more bytes
+    than can be."""
+    place, group = f"rank {rank.rank}", f"group {call.group.name!r}"
+    if max(call.peer, call.root) >= members:
+        said = f"a {call.kind} of {group} names rank {max(call.peer, call.root)} of {members}"
+        raise InputError([Problem(rank.trace.file, place, said, "ranks and groups of one run")])
+    if call.bytes >= _MOST_BYTES:
+        said = f"a {call.kind} of {group} has {call.bytes:,} bytes"
+        raise InputError([Problem(rank.trace.file, place, said, f"less than {_MOST_BYTES:,}")])
 
 
 def overlap(rank: Analysed) -> float:

@@ -161,7 +161,7 @@ def test_a_peer_that_its_group_does_not_have(tmp_path: Path) -> None:
     export.range("ncclSend", thread, 61_000, 65_000, payload(PEER, "<QQiI", 99, 64, 2, 0))
     export.kernel("ncclDevKernel_SendRecv(a)", thread, (62_000, 63_000), (64_000, 70_000), 20)
     said = refused([export.write(tmp_path / "a.sqlite")])[0]
-    assert "ncclSend names rank 2 of 2" in said
+    assert "a send of group '0x63' names rank 2 of 2" in said
 
 
 def test_exports_stand_alone(tmp_path: Path) -> None:
@@ -205,3 +205,30 @@ def test_groups_of_calls(calls: list[str], kernels: list[str], sized: int, tmp_p
     [row] = imported.ranks
     assert row.sized == sized
     assert (sized == 0) == any("have no call with a payload" in note for note in imported.notes)
+
+
+def test_bytes_that_cannot_be(tmp_path: Path) -> None:
+    export = small()
+    events = export.rows["NVTX_EVENTS"]
+    huge = payload(MESSAGE, "<QQ", 99, 2**64 - 1)
+    export.rows["NVTX_EVENTS"] = [
+        (*row[:7], huge) if row[5] == export.string("ncclAllReduce") else row for row in events
+    ]
+    assert (
+        "has 18,446,744,073,709,551,615 bytes" in refused([export.write(tmp_path / "a.sqlite")])[0]
+    )
+
+
+def test_a_call_without_a_kernel_is_not_that_of_the_next_group(tmp_path: Path) -> None:
+    """A call that a CUDA graph captures launches nothing."""
+    export, thread = small(), thread_of(1)
+    lost = payload(MESSAGE, "<QQ", 99, 777)
+    export.range("ncclAllReduce", thread, 61_000, 61_500, lost)
+    for rank in range(2):
+        own = thread_of(1 + rank)
+        export.range("ncclGroupStart", own, 62_000, 62_001)
+        export.range("ncclAllReduce", own, 62_010, 62_020, payload(MESSAGE, "<QQ", 99, 1000))
+        export.range("ncclGroupEnd", own, 63_000, 66_000)
+        export.kernel("ncclDevKernel_AllReduce(a)", own, (64_000, 65_000), (66_000, 70_000), 20)
+    [first, *_] = import_traces([export.write(tmp_path / "a.sqlite")]).workload.summary.classes  # type: ignore[union-attr]
+    assert [(each.kind, each.bytes) for each in first.volumes] == [("all_reduce", 4096 + 1000)]
