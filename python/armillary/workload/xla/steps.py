@@ -167,6 +167,7 @@ class _Reader:
         self.found = Steps()
         self.chain: tuple[int, ...] = ()
         self.known: dict[Groups, int] = {}
+        self.same: dict[tuple[Any, ...], int] = {}
         self.messages: dict[Pairs, int] = {}
         self.of: dict[tuple[int, int], Any] = {}
         self.unused = set(trips)
@@ -516,12 +517,21 @@ class _Reader:
     def _family(self, each: Instruction, frame: _Frame, base: str) -> int:
         key = (frame.place, frame.at)
         if key not in self.of:
+            self.of[key] = self._groups(each, base)
+        return int(self.of[key])
+
+    def _groups(self, each: Instruction, base: str) -> int:
+        """The number of the groups of a collective. The readers give groups that are written the
+        same way as one object, so that those of many devices are looked at once."""
+        mode = (each.get("channel"), each.get("global_ids"), base in devices.FLATTENING)
+        same = (id(each.get("groups")), *mode)
+        if same not in self.same:
             groups = devices.ranks_of(self.module, each, base)
             if groups not in self.known:
                 self.known[groups] = len(self.found.families)
                 self.found.families.append(groups)
-            self.of[key] = self.known[groups]
-        return int(self.of[key])
+            self.same[same] = self.known[groups]
+        return self.same[same]
 
     def _pairs(self, each: Instruction, frame: _Frame) -> int:
         key = (frame.place, frame.at)
