@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from thorough import usually
+from thorough import some, usually
 
 import armillary as arm
 from armillary.explain import explain
@@ -83,7 +83,7 @@ class Run:
     file: Path
 
 
-@pytest.fixture(scope="module", params=list(JOBS))
+@pytest.fixture(scope="module", params=some(JOBS))
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Generated, written, read back, simulated, its report written."""
     job, folder = JOBS[request.param], tmp_path_factory.mktemp("scale")
