@@ -190,7 +190,8 @@ def _with_durations(run: RecordedRun, options: Options, progress: Progress) -> I
         replace(one_rank.report(rank, len(rank.line.items)), skew_ps=late[rank.rank])
         for rank in analysed
     ]
-    notes = (*run.notes, *recorded_notes(run, analysed, agreed, covered))
+    about = recorded_notes(run, analysed, agreed, covered)
+    notes = (*run.notes, *steps.said(traces, chosen), *about)
     name = run.ranks[0].file
     result = _finish(run.world, name, options, sources, tuple(covered), notes)
     progress(0.95, "replaying")

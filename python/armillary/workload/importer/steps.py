@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import InputError, Problem
-from ...units import PS_PER_S
+from ...units import PS_PER_MS, PS_PER_S
 from .kineto import Trace
 from .linking import Launches
 
@@ -114,6 +114,23 @@ def _steady(
         for place, (drift, length) in enumerate(zip(drifts, lengths, strict=False))
     ]
     return rows[min(ranked)[2] if ranked else 0]
+
+
+def said(traces: Sequence[Trace], chosen: Sequence[RecordedStep]) -> list[str]:
+    """The median and the slowest of several steps that every rank has, and the one that is
+    imported; a step is as long as its longest rank."""
+    steps = [annotated(trace) for trace in traces]
+    common = sorted(set.intersection(*map(set, steps)))
+    if len(common) < 2:
+        return []
+    spans = {number: max(found[number].span for found in steps) for number in common}
+    ranked = sorted(common, key=lambda number: spans[number])
+    median, slowest = ranked[(len(ranked) - 1) // 2], ranked[-1]
+    named = [f"step {each}, {spans[each] / PS_PER_MS:,.3f} ms" for each in (median, slowest)]
+    return [
+        f"{len(common)} steps were recorded: the median is {named[0]}, the slowest {named[1]}; "
+        f"step {chosen[0].number} is imported (--step N imports another one)"
+    ]
 
 
 def _missing(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import statistics
 from pathlib import Path
 
 import pytest
@@ -178,6 +180,27 @@ def test_a_steady_step_is_chosen(tmp_path: Path) -> None:
         trace.kernel(f"k{step}", 100 * step + 5, max(100 * step + 10, ends.get(step - 1, 0)), end)
     assert imported(trace, tmp_path).ranks[0].step in (1, 3)
     assert any("not a steady step" in note for note in imported(trace, tmp_path, step=4).notes)
+
+
+def test_the_median_and_the_slowest_step_are_named(tmp_path: Path) -> None:
+    """Drawn lengths, in a drawn order."""
+    chance = random.Random(7)
+    for count in range(1, 9):
+        spans = [chance.randrange(100, 5000) for _ in range(count)]
+        recording, begin = Recording(), 0
+        for number, span in enumerate(spans):
+            recording.step(number, begin, begin + span)
+            recording.kernel(f"k{number}", begin + 10, begin + 30, begin + 50)
+            begin += span + 50
+        found = [each for each in imported(recording, tmp_path).notes if "were recorded" in each]
+        if count == 1:
+            assert found == []
+            continue
+        median = statistics.median_low(spans) / 1e3
+        [note] = found
+        assert note.startswith(f"{count} steps were recorded: the median is step ")
+        assert f", {median:.3f} ms, the slowest step {spans.index(max(spans))}, " in note
+        assert f"{max(spans) / 1e3:.3f} ms; step " in note
 
 
 def test_graph_launches_hang_on_one_call(tmp_path: Path) -> None:
