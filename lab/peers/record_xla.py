@@ -4,8 +4,9 @@
     python record_xla.py ANSWERS           the answers
     python record_xla.py ANSWERS FOLDER    also the modules, which tests read
 
-The modules are those of tests/python/data/xla: text of all, protobuf and buffers of some. Names of
-files of this machine are blanked out."""
+The modules are those of tests/python/data/xla: text of all; of some also the protobuf, the buffers,
+and the text before optimization, when it was split over the devices. Names of folders of this
+machine are blanked out."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from typing import Any, TypeAlias
 DUMPS = tempfile.mkdtemp()
 os.environ["XLA_FLAGS"] = (
     "--xla_force_host_platform_device_count=64 --xla_dump_hlo_as_text --xla_dump_hlo_as_proto "
+    "--xla_dump_hlo_pass_re=spmd-partitioning "
     f"--xla_dump_to={DUMPS}"
 )
 
@@ -442,11 +444,15 @@ def save(recipe: Recipe, folder: Path) -> None:
     """Writes the module of a recipe into a folder."""
     [dump] = Path(DUMPS).glob(f"*jit_{recipe.name}.cpu_after_optimizations.txt")
     here = str(Path(__file__).resolve().parent).encode()
-    kinds = {".txt": "txt"}
+    dumps = {"txt": dump}
     if recipe.proto:
-        kinds |= {".hlo.pb": "hlo.pb", "-buffer-assignment.txt": "buffers.txt"}
-    for ending, kind in kinds.items():
-        content = dump.with_name(dump.name.removesuffix(".txt") + ending).read_bytes()
+        stem = dump.name.removesuffix(".txt")
+        split = f"*jit_{recipe.name}.*after_spmd-partitioning*.txt"
+        dumps["hlo.pb"] = dump.with_name(f"{stem}.hlo.pb")
+        dumps["buffers.txt"] = dump.with_name(f"{stem}-buffer-assignment.txt")
+        [dumps["split.txt"]] = Path(DUMPS).glob(split)
+    for kind, path in dumps.items():
+        content = path.read_bytes()
         content = content.replace(here, b"_" * len(here))
         packed = gzip.compress(content, mtime=0)
         (folder / f"{recipe.name}.{kind}.gz").write_bytes(packed)

@@ -40,9 +40,9 @@ def imported(name: str, kind: str = "txt") -> ImportedModule:
     return import_hlo(name, content(name, kind), Options())
 
 
-def steps(name: str) -> Steps:
+def steps(name: str, kind: str = "txt") -> Steps:
     """The steps of a module."""
-    module = text.read(content(name).decode())
+    module = text.read(content(name, kind).decode())
     assert module.entry is not None
     return read(module, module.entry, {})
 
@@ -99,27 +99,51 @@ def test_bytes_are_those_of_cost_analysis(name: str) -> None:
     assert imported(name).covered.bytes + others == MODULES[name]["bytes"]
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_collectives_are_those_counted_by_hand(name: str) -> None:
+def exchanged(made: Steps, devices: int) -> Counter[tuple[str, int, int]]:
+    """Bytes of a rank by kind, ranks of a group and distance of two neighbors in it."""
     found: Counter[tuple[str, int, int]] = Counter()
-    made = steps(name)
     for step in made.steps:
         if isinstance(step, Exchange):
             groups = made.families[step.family]
-            assert sorted(rank for group in groups for rank in group) == list(
-                range(MODULES[name]["devices"])
-            )
+            assert sorted(rank for group in groups for rank in group) == list(range(devices))
             distances = {group[1] - group[0] for group in groups}
             assert len(distances) == 1
             found[step.kind, len(groups[0]), distances.pop()] += step.bytes
         elif isinstance(step, Permute):
             source, target = made.pairs[step.pairs][0]
             found["send", 2, target - source] += step.bytes
+    return found
+
+
+def by_hand(name: str) -> Counter[tuple[str, int, int]]:
+    """The same, counted by hand."""
     expected: Counter[tuple[str, int, int]] = Counter()
     for kind, size, ranks, distance in MODULES[name]["collectives"]:
         expected[kind, ranks, distance] += size
-    assert found == expected
-    assert imported(name).workload.ranks == MODULES[name]["devices"]
+    return expected
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_collectives_are_those_counted_by_hand(name: str) -> None:
+    devices = MODULES[name]["devices"]
+    assert exchanged(steps(name), devices) == by_hand(name)
+    assert imported(name).workload.ranks == devices
+
+
+@pytest.mark.parametrize("name", sorted(path.name[:-13] for path in DATA.glob("*.split.txt.gz")))
+def test_a_module_that_is_not_scheduled_has_the_same_products_and_collectives(name: str) -> None:
+    """Before optimization, each sum is one collective, and each instruction one kernel."""
+    devices = MODULES[name]["devices"]
+    made = steps(name, "split.txt")
+    assert exchanged(made, devices) == by_hand(name)
+    found = [imported(name, kind) for kind in ("split.txt", "txt")]
+    assert [each.covered.scheduled for each in found] == [False, True]
+    assert found[0].workload.ranks == devices
+    if "products" in found[0].covered.computed:
+        products = [each.covered.computed["products"].operations for each in found]
+        assert products[0] == pytest.approx(products[1], rel=0.02)
+    times = [arm.simulate(each.workload, "dgx-h100", npus=devices).step_time_ns for each in found]
+    assert min(times) > 0
 
 
 @pytest.mark.parametrize("name", sorted(each for each in MODULES if "loop of" in MODULES[each]))
