@@ -39,7 +39,8 @@ PlatformToCheck = Annotated[
         "-p",
         metavar="P",
         help="Preset (see `armillary platform list`) or platform file. With --backend "
-        "external:COMMAND alone it may be left out: three small networks are used.",
+        "external:COMMAND alone it may be left out: three small networks are used. A recording "
+        "may be checked without one.",
         autocompletion=completion.platforms,
     ),
 ]
@@ -71,22 +72,28 @@ def check(
         if workload is None and backends.is_external(backend):
             _conformance(str(backend), platform, settings(set_, npus), json)
             return
+        if platform is None and not (workload and models.kind_of_recording(workload)):
+            allowed = "a preset or a platform file; a recording is checked without one, too"
+            raise InputError([Problem("", "--platform", "is missing", allowed)])
         if platform is None:
-            missing = Problem("", "--platform", "is missing", "a preset or a platform file")
-            raise InputError([missing])
+            _only_with_a_platform({"--set": set_, "--npus": npus, "--backend": backend})
         problems, warnings = list[Problem](), list[str]()
         if passes != 1 and workload is None:
             problems.append(
                 Problem("", f"--passes {passes}", "there is no workload", "a text workload as well")
             )
-        target = _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
+        target = (
+            _attempt(lambda: Platform.load(platform, settings(set_, npus)), problems)
+            if platform
+            else None
+        )
         notes = list[str]()
         source = (
             _attempt(lambda: _workload(workload, options, target, groups, passes, notes), problems)
             if workload
             else None
         )
-        if target and source and workload and is_model(workload):
+        if platform and target and source and workload and is_model(workload):
             made, given = source, settings(set_, npus)
             target = (
                 target
@@ -130,6 +137,16 @@ def check(
             raise typer.Exit(output.WRONG)
         if json != "-":
             typer.echo("no problem found")
+
+
+def _only_with_a_platform(given: dict[str, object]) -> None:
+    """Refuses what means nothing for a recording alone."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        allowed = "these options with --platform only"
+        raise InputError(
+            [Problem("", name, "has no effect on a recording", allowed) for name in names]
+        )
 
 
 def _workload(

@@ -10,6 +10,8 @@ import nsys_export
 import toy
 from conftest import Armillary
 
+from armillary.workload.importer import import_traces
+
 
 def test_nothing_wrong(armillary: Armillary, tmp_path: Path) -> None:
     toy.platform(tmp_path), toy.traces(tmp_path)
@@ -207,3 +209,21 @@ def test_a_recording_is_imported(armillary: Armillary, tmp_path: Path) -> None:
     assert "armillary import run.sqlite -o job" in ran.stderr
     path.write_bytes(path.read_bytes()[:500])
     assert armillary("check", "run.sqlite", "-p", "dgx-h100").returncode == 2
+
+
+def test_a_recording_needs_no_platform(armillary: Armillary, tmp_path: Path) -> None:
+    """Its notes are warnings. What only a platform gives a meaning is refused."""
+    path = nsys_export.small().write(tmp_path / "run.sqlite")
+    checked = armillary("check", "run.sqlite", "--json", "c.json")
+    assert (checked.returncode, checked.stdout) == (0, "no problem found\n"), checked.stderr
+    found = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
+    assert found["platform"] is None and found["problems"] == []
+    assert found["warnings"] == list(import_traces([path]).notes)
+    for given in (("--npus", "4"), ("--set", "scheduler.chunks=4"), ("--backend", "link")):
+        wrong = armillary("check", "run.sqlite", *given)
+        assert wrong.returncode == 2
+        assert "has no effect on a recording" in wrong.stderr
+    path.write_bytes(path.read_bytes()[:500])
+    assert armillary("check", "run.sqlite").returncode == 2
+    missing = armillary("check", "llama-3-8b")
+    assert missing.returncode == 2 and "--platform" in missing.stderr
