@@ -61,6 +61,8 @@ def import_hlo(
         module = _module(data)
         if buffers is not None:
             module.memory = allocations(*buffers)
+        if module.memory is not None and module.memory.total > _MOST_BYTES:
+            raise DamagedError("buffers", "sets aside more than an exabyte", ALLOWED)
         entry = _entry(module, options.entry)
         found = read(module, entry, options.trips)
         _check_split(module, entry, found)
@@ -118,9 +120,9 @@ def allocations(name: str, data: bytes) -> Allocations:
             continue
         key = "parameters" if ", parameter " in said else "rest"
         sizes["constants" if ", constant" in said else key] += size
-    if not count or sum(sizes.values()) > _MOST_BYTES:
-        said = "has no allocation" if not count else "sets aside more than an exabyte"
-        raise InputError([Problem(name, "", said, "*-buffer-assignment.txt, as XLA dumps it")])
+    if not count:
+        allowed = "*-buffer-assignment.txt, as XLA dumps it"
+        raise InputError([Problem(name, "", "has no allocation", allowed)])
     return Allocations(**sizes)
 
 

@@ -33,6 +33,8 @@ _OPENED = frozenset({"call", "fusion", "async-start", "call-start", "while", "co
 """Instructions whose computation may be put into the list."""
 _HOST = 5
 """Number of the memory of the host, on GPUs and on TPUs."""
+_MOST_WORK = 2**60
+"""Operations of a rank, and bytes."""
 _MESSAGES = ("send", "recv")
 _PAIRS = re.compile(r"_xla_send_recv_source_target_pairs=\"?(\{[\d,{}\s]*\})")
 _VALID = "_xla_send_recv_validation"
@@ -235,6 +237,10 @@ class _Reader:
             if stack:
                 stack[-1].values.append(result)
                 stack[-1].at += 1
+        rows = (*self.found.computed.values(), *self.found.exchanged.values())
+        work = sum(max(row.operations + row.transcendentals, row.bytes) for row in rows)
+        if work > _MOST_WORK:
+            raise DamagedError("the module", "has more than 2^60 operations or bytes on a rank")
         if self.unused:
             name = min(self.unused)
             said = "is not a loop that runs an unknown number of times"
@@ -463,8 +469,6 @@ class _Reader:
                 self._warn(known.warning)
             return known.cost, known.kernel, None, "custom calls"
         cost = self.costs.of(computation, each)
-        if cost.operations >= 2**62 or cost.bytes >= 2**62:
-            raise DamagedError(each.name, "has more than 2^62 operations or bytes")
         inner = [each]
         if each.opcode == "fusion":
             place = self.module.computations[each.calls[0]]

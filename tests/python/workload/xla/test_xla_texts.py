@@ -16,7 +16,7 @@ from thorough import usually
 
 import armillary as arm
 from armillary.errors import InputError
-from armillary.workload.xla import costs, loops, proto
+from armillary.workload.xla import Options, costs, import_hlo, loops, proto
 from armillary.workload.xla.module import DamagedError, Window
 from armillary.workload.xla.steps import Exchange, Permute, Step, Work, read
 
@@ -474,6 +474,20 @@ BAD: dict[str, tuple[str, str]] = {
         module("%p = f32[4] parameter(0)\n%a = f32[4] dynamic-update-slice(%p)"),
         "has too few operands",
     ),
+    "too much work": (
+        module(
+            "%p = f32[33554432,33554432] parameter(0)\n%a = f32[33554432,33554432] dot(%p, %p), "
+            "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        ),
+        "more than 2^60 operations",
+    ),
+    "too much to send": (
+        module(
+            "%p = f64[33554432,33554432] parameter(0)\n"
+            f"%a = f64[] all-to-all({', '.join(['%p'] * 300)})"
+        ),
+        "more than 2^60 operations or bytes",
+    ),
     "no labels": (
         module("%p = f32[4] parameter(0)\n%a = f32[4] convolution(%p, %p)"),
         "has no dim_labels",
@@ -492,6 +506,19 @@ def test_bad_input_gets_one_clear_message(kind: str) -> None:
         taken(text)
     assert said in str(refused.value)
     assert "allowed:" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("BufferAssignment:\n", "has no allocation"),
+        (f"BufferAssignment:\nallocation 0: size {2**61}, constant:\n", "more than an exabyte"),
+    ],
+)
+def test_bad_buffers_are_refused(text: str, said: str) -> None:
+    buffers = ("buffers.txt", text.encode())
+    with pytest.raises(InputError, match=said):
+        import_hlo("made.txt", module(SOUND).encode(), Options(), buffers)
 
 
 def test_a_text_cut_anywhere_is_refused_or_taken() -> None:
