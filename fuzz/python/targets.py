@@ -422,7 +422,11 @@ def _networks() -> list[Files]:
 def _network(folder: Path, files: Files) -> object:
     from armillary import wiring
 
-    given = {} if "closfabric.yaml" not in files else {"nvlink": "1 GB/s", "pcie": "1 GB/s"}
+    named = {
+        "closfabric.yaml": {"nvlink": "1 GB/s", "pcie": "1 GB/s"},
+        "topology.conf": {"uplink": "1 GB/s"},
+    }
+    given = next((named[name] for name in files if name in named), {})
     nodes = 1 if given else 2
     found = wiring.import_file(
         folder / next(iter(files)), name="x", assumed=wiring.Assumed(given, "A100"), nodes=nodes

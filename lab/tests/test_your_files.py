@@ -54,6 +54,7 @@ MADE: dict[str, Callable[[], bytes]] = {
         arm.simulate("llama-3-8b", "dgx-h100", tp=8, global_batch=8).to_json().encode()
     ),
     "train.log": lambda: targets._TRAINED,
+    "topology.conf": (ROOT / "tests/python/wiring/data/topology.conf").read_bytes,
     "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
     "nccl.log": LOG.encode,
     "osu.log": lambda: targets._OSU,
@@ -86,7 +87,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 23
+    assert len(ROWS) == 24
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

@@ -276,6 +276,7 @@ class Format(StrEnum):
     nccl = "nccl"
     smi = "nvidia-smi"
     infragraph = "infragraph"
+    slurm = "slurm"
 
 
 @app.command("import")

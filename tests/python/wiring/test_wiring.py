@@ -169,4 +169,4 @@ def test_options_that_do_not_fit() -> None:
     assert refused(DATA / "dgx-a100.xml", cards=["mlx9"]) == ["--cards mlx9: no such network card"]
     assert refused(
         DATA / "closfabric.yaml", given={"nvlink": "1 GB/s", "pcie": "1 GB/s"}, nodes=2
-    ) == ["--nodes 2: an InfraGraph has all nodes"]
+    ) == ["--nodes 2: the file has all nodes"]
