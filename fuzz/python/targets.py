@@ -393,7 +393,9 @@ def _trained() -> list[Files]:
 def _training_log(folder: Path, files: Files) -> object:
     from armillary import training_log
 
-    return training_log.read(folder / next(iter(files)), 1024.0).median_s()
+    path = folder / next(iter(files))
+    training_log.is_log(path)
+    return training_log.read(path, 1024.0).median_s()
 
 
 def _measured(folder: Path, files: Files) -> object:

@@ -137,7 +137,8 @@ def fsdp(devices: int, hidden: int, batch: int) -> Recipe:
             second = lax.all_gather(w2, "a", axis=0, tiled=True)
             return wide(first, second, x)
 
-        return jax.grad(loss, (0, 1))(w1, w2)
+        gradients: tuple[jax.Array, jax.Array] = jax.grad(loss, (0, 1))(w1, w2)
+        return gradients
 
     shapes = [(hidden, 2 * hidden), (2 * hidden, hidden), (batch, hidden)]
     cuts = [P("a"), P("a"), P("a")]

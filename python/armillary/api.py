@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from . import (
     _core,
     backends,
-    documents,
     files,
     kept_runs,
     nccl,
@@ -231,7 +230,11 @@ def compare(
             for at, each in enumerate(results)
         ]
     )
-    logs = [each for each in results[1:] if isinstance(each, str | os.PathLike) and _is_log(each)]
+    logs = [
+        each
+        for each in results[1:]
+        if isinstance(each, str | os.PathLike) and training_log.is_log(each)
+    ]
     if logs and len(logs) == len(results) - 1:
         first, *others = names or called
         return against(_report(results[0]), first, logs, others)
@@ -239,18 +242,6 @@ def compare(
         said, allowed = "logs next to results", "one result, then only logs of training"
         raise InputError([Problem(os.fspath(logs[0]), "compare", said, allowed)])
     return compared([_report(each) for each in results], names or called)
-
-
-def _is_log(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a log of training, not JSON. Raises `InputError` for any other file."""
-    allowed = f"what armillary run --json wrote, or {training_log.ALLOWED}"
-    text = documents.read_bytes(path, allowed).decode("utf-8", "replace")
-    if text.lstrip("\ufeff \t\r\n")[:1] == "{":
-        return False
-    if not training_log.is_log(text):
-        said = "is neither a result nor a log of training"
-        raise InputError([Problem(os.fspath(path), "", said, allowed)])
-    return True
 
 
 def ladder(

@@ -68,10 +68,17 @@ class TrainingLog:
         return statistics.median(step.time_s for step in self.steady())
 
 
-def is_log(text: str) -> bool:
-    """Whether a text has a line of a step."""
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a log of training, not JSON. Raises `InputError` for any other file."""
+    allowed = f"what armillary run --json wrote, or {ALLOWED}"
+    text = documents.read_bytes(path, allowed).decode("utf-8", "replace")
+    if text.lstrip("\ufeff \t\r\n")[:1] == "{":
+        return False
     plain = _COLOUR.sub("", text)
-    return any(pattern.search(plain) for pattern in (_MEGATRON, _NEMO, _TITAN))
+    if not any(pattern.search(plain) for pattern in (_MEGATRON, _NEMO, _TITAN)):
+        said = "is neither a result nor a log of training"
+        raise InputError([Problem(os.fspath(path), "", said, allowed)])
+    return True
 
 
 def read(path: str | os.PathLike[str], device_tokens: float | None = None) -> TrainingLog:

@@ -131,7 +131,6 @@ ALLOWED: dict[str, set[str]] = {
         "units",
         "run_warnings",
         "training_log",
-        "documents",
     },
     "sweep": {
         "old_words",
