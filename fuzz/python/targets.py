@@ -353,6 +353,14 @@ _INTEL = b"""# Benchmarking Alltoall
        #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]
          1024         1000         9.00        11.00        10.05
 """
+_INSPECTOR = b"""{"header": {"id": "0x7f", "rank": 2, "n_ranks": 8, "nnodes": 1},
+"coll_perf": {"coll": "AllReduce", "coll_sn": 7, "coll_msg_size_bytes": 17179869184,
+"coll_exec_time_us": 61974, "coll_algobw_gbs": 277.210914, "coll_busbw_gbs": 485.119099}}
+{"header": {"id": "0xe6", "rank": 4, "n_ranks": 8, "nnodes": 1},
+"coll_perf": {"coll": "ReduceScatter", "coll_sn": 1, "coll_msg_size_bytes": 2147483648,
+"coll_exec_time_us": 41057, "coll_timing_source": "kernel_gpu", "coll_algobw_gbs": 418.439467,
+"coll_busbw_gbs": 366.134533}}
+"""
 _GEMM = b"m,n,k,dtype,us\n128,256,512,bf16,18.5\n4096,4096,4096,bf16,300\n128,256,512,bf16,19\n"
 _STREAM = b"op,GBps,bytes\ncopy,2900,1073741824\ntriad,2950,1073741824\n"
 
@@ -370,7 +378,7 @@ def _measurements() -> list[Files]:
             ],
         }
     ).encode()
-    logs = (_LOG, _RCCL, _OSU, _INTEL, _GEMM, _STREAM, table, nccl)
+    logs = (_LOG, _RCCL, _OSU, _INTEL, _INSPECTOR, _GEMM, _STREAM, table, nccl)
     return [{"all_reduce.log": text} for text in logs]
 
 

@@ -58,6 +58,7 @@ MADE: dict[str, Callable[[], bytes]] = {
     "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
     "nccl.log": LOG.encode,
     "osu.log": lambda: targets._OSU,
+    "inspector.json": lambda: targets._INSPECTOR,
     "gemms.csv": GEMMS.encode,
     "clicks.txt.gz": (ROOT / "examples/clicks/train.txt.gz").read_bytes,
     "dlrm.pt": (ROOT / "examples/checkpoints/dlrm.pt").read_bytes,
@@ -87,7 +88,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 24
+    assert len(ROWS) == 25
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

@@ -21,8 +21,8 @@ from .unfinished_tables import MeasuredTable
 __all__ = ["Log", "MeasuredTable", "read"]
 
 _ALLOWED = (
-    "output of nccl-tests or rccl-tests, their JSON or CSV, or output of OSU Micro-Benchmarks or "
-    "Intel MPI Benchmarks"
+    "output of nccl-tests or rccl-tests, their JSON or CSV, dumps of NCCL's inspector, or output "
+    "of OSU Micro-Benchmarks or Intel MPI Benchmarks"
 )
 
 

@@ -1,12 +1,15 @@
-"""Files that nccl-tests and rccl-tests write: JSON and CSV.
+"""Files that nccl-tests, rccl-tests and NCCL's inspector write: JSON and CSV.
 
 nccl-tests `-J`: an object with `config` (`devices`, `nthreads`, `ngpus`), `args` and `results`,
 each with `size`, and `out_of_place` and `in_place` of `time` (or `cpu_time`) in us, `alg_bw`,
 `bus_bw`. A file that was cut off is read as far as it goes. rccl-tests `-Z json`: objects, one a
 line or in a list, with `name`, `ranks`, `gpusPerRank`, `size`, `inPlace`, `time`, `algBw`, `busBw`;
 `-Z csv`: the same as columns, in early versions with a column `nodes` that the head doesn't name.
-NCCL 1's tests: columns `B`, `oop_time`, `oop_algbw`, ..., times in ms. Source: NVIDIA/nccl-tests
-src/util.cu; ROCm/rccl-tests src/common.cu (Reporter); NVIDIA/nccl 1.x test/single."""
+NCCL 1's tests: columns `B`, `oop_time`, `oop_algbw`, ..., times in ms. NCCL's inspector: an object
+for each call of a rank, with `header` (`id`, `n_ranks`, `nnodes`) and `coll_perf` (`coll`,
+`coll_sn`, `coll_msg_size_bytes`, `coll_exec_time_us`, ...); of each size the median call counts.
+Source: NVIDIA/nccl-tests src/util.cu; ROCm/rccl-tests src/common.cu (Reporter); NVIDIA/nccl 1.x
+test/single; NVIDIA/nccl plugins/profiler/inspector/README.md."""
 
 from __future__ import annotations
 
@@ -67,6 +70,8 @@ def _records(text: str) -> list[_Record | None] | None:
         text = _NO_NUMBER.sub('"nan"', text)
         if re.search(_RESULTS, text):
             return list(_documents(text))
+        if '"coll_perf"' in text:
+            return _of_inspector(text)
         rows = [_lowered(row) for row in _objects(text, 0)]
         return [_of_row(row) for row in rows] if any("algbw" in row for row in rows) else None
     lines = [line for line in text.splitlines() if line.strip()]
@@ -114,6 +119,45 @@ def _of_nccl(text: str, begin: int, results: int) -> list[_Record | None]:
     test = str(args[0]).rpartition("/")[2] if isinstance(args, list) and args else ""
     ranks, hosts = _devices(config if isinstance(config, dict) else {})
     return [_of_result(row, test, ranks, hosts) for row in _objects(text, results)]
+
+
+def _of_inspector(text: str) -> list[_Record | None]:
+    """For each collective, number of ranks and size the call of median time; a call is as long as
+    on the rank that waits least for the others. Times of the GPU's clock, where there are some."""
+    found: dict[tuple[str, int, int, int], dict[bool, dict[object, _Record]]] = {}
+    wrong: list[_Record | None] = []
+    for each in _objects(text, 0):
+        record = _of_call(each)
+        if record is None or record.line() is None:
+            wrong.append(None)
+            continue
+        perf, header = each["coll_perf"], each["header"]
+        of_gpu = perf.get("coll_timing_source") == "kernel_gpu"
+        key = record.test, record.ranks, record.hosts, record.size
+        calls = found.setdefault(key, {}).setdefault(of_gpu, {})
+        call = str(header.get("id")), str(perf.get("coll_sn"))
+        if call not in calls or record.time_us < calls[call].time_us:
+            calls[call] = record
+    rows: list[_Record | None] = []
+    for key in sorted(found):
+        calls = found[key].get(True) or found[key][False]
+        times = sorted(calls.values(), key=lambda record: record.time_us)
+        rows.append(times[(len(times) - 1) // 2])
+    return rows + wrong
+
+
+def _of_call(each: Mapping[str, Any]) -> _Record | None:
+    """A call that NCCL's inspector has written; `None` for one of another kind."""
+    header, perf = each.get("header"), each.get("coll_perf")
+    if not isinstance(header, dict) or not isinstance(perf, dict):
+        return None
+    values = (perf.get(f"coll_{name}") for name in ("exec_time_us", "algobw_gbs", "busbw_gbs"))
+    numbers, test = _numbers(*values), str(perf.get("coll"))
+    if numbers is None or unfinished_tables.known(test) is None:
+        return None
+    ranks, hosts = _whole(header.get("n_ranks")), _whole(header.get("nnodes"))
+    size = _whole(perf.get("coll_msg_size_bytes"))
+    return _Record(test, ranks, hosts, size, *numbers, False, False)
 
 
 def _devices(config: Mapping[str, Any]) -> tuple[int, int]:
