@@ -54,6 +54,7 @@ MADE: dict[str, Callable[[], bytes]] = {
         arm.simulate("llama-3-8b", "dgx-h100", tp=8, global_batch=8).to_json().encode()
     ),
     "train.log": lambda: targets._TRAINED,
+    "fabric.txt": (ROOT / "tests/python/wiring/data/ibnetdiscover.txt").read_bytes,
     "topology.conf": (ROOT / "tests/python/wiring/data/topology.conf").read_bytes,
     "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
     "nccl.log": LOG.encode,

@@ -277,6 +277,7 @@ class Format(StrEnum):
     smi = "nvidia-smi"
     infragraph = "infragraph"
     slurm = "slurm"
+    infiniband = "infiniband"
 
 
 @app.command("import")

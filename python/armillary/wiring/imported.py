@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import documents
 from ..errors import InputError, Problem
-from . import infragraph, nccl_xml, nvidia_smi, slurm
+from . import infiniband, infragraph, nccl_xml, nvidia_smi, slurm
 from .assumed import Assumed
 from .node import Node
 from .unused_devices import without_cards, without_dead_ends
@@ -21,6 +21,7 @@ FORMATS = {
     "nvidia-smi": nvidia_smi.HELP,
     "infragraph": infragraph.HELP,
     "slurm": slurm.HELP,
+    "infiniband": infiniband.HELP,
 }
 """Formats by name, with what each is."""
 MOST_NODES = 4096
@@ -107,6 +108,8 @@ def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> t
         return nvidia_smi.read(text, file, assumed), "nvidia-smi"
     if format_ == "infragraph" or (format_ is None and infragraph.is_infragraph(text)):
         return infragraph.read(text, file, assumed), "infragraph"
+    if format_ == "infiniband" or (format_ is None and infiniband.is_fabric(text)):
+        return infiniband.read(text, file, assumed), "infiniband"
     if format_ == "slurm" or (format_ is None and slurm.is_slurm(text)):
         return slurm.read(text, file, assumed), "slurm"
     raise InputError([Problem(file, "", "is in no format that can be imported", _allowed())])
@@ -119,7 +122,7 @@ def _allowed() -> str:
 def _several(node: Node, file: str, found: str, nodes: int) -> list[Problem]:
     if nodes == 1:
         return []
-    if found in ("infragraph", "slurm"):
+    if found in ("infragraph", "slurm", "infiniband"):
         return [Problem(file, f"--nodes {nodes}", "the file has all nodes", "--nodes 1")]
     if not node.ports:
         message = "the file has no network card that could join nodes"

@@ -183,7 +183,7 @@ def heights(below: dict[str, list[str]]) -> dict[str, int]:
 
 def _node(tree: _Tree, file: str, assumed: Assumed) -> Node:
     hosts = {host for names in tree.hosts.values() for host in names}
-    node = Node("topology.conf of Slurm", sorted(hosts, key=_natural))
+    node = Node("topology.conf of Slurm", sorted(hosts, key=natural))
     tiers = heights(tree.below)
     node.switches = {name: tiers[name] for name in tree.lines}
     latency = assumed.latency("cable")
@@ -207,6 +207,6 @@ def _node(tree: _Tree, file: str, assumed: Assumed) -> Node:
     return node
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
     """Numbers in names in their order."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
