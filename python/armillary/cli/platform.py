@@ -286,7 +286,8 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="NCCL's topology, nvidia-smi topo -m, InfraGraph, or ASTRA-sim 1.0 (--system).",
+            help="NCCL's topology, nvidia-smi topo -m, InfraGraph, topology.conf of Slurm, "
+            "ibnetdiscover, or ASTRA-sim 1.0 (--system).",
         ),
     ],
     out: Annotated[
