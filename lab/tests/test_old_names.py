@@ -14,8 +14,10 @@ from armillary import _moved, old_modules
 OLD = [old for old, new in old_modules.MODULES.items() if new.startswith("armillary_lab")]
 
 
+@pytest.mark.filterwarnings("ignore:armillary.studies is now:DeprecationWarning")
 @pytest.mark.parametrize("old", [*OLD, "studies.neo", "studies.themis"])
 def test_an_old_name_gives_the_module_of_today(old: str) -> None:
+    """A package warns as well, the first time that one of its modules is asked for."""
     sys.modules.pop(f"armillary.{old}", None)
     new = _moved.today(f"armillary.{old}")
     with pytest.warns(DeprecationWarning, match=f"armillary.{old} is now {new}"):

@@ -10,9 +10,9 @@
 //! does its update time pass.
 
 use super::buckets;
+use super::dialect::SimAi;
 use super::layers::{Blocks, Layers, Parallelism, Pass, Scope};
 use super::loops;
-use super::simai::SimAi;
 use graph::{Axis, Declaration, Family, LoopSettings, Mesh, Problem, Program, Workload};
 use std::sync::Arc;
 

@@ -1,7 +1,13 @@
-//! The labels of the form of the paper's Fig. 8 (`labelled.rs`), and whether a text has that form.
+//! The labels of the form of the paper's Fig. 8 (`labelled.rs`), and whether a text has that form;
+//! keys of the first line of the other form.
 
 /// A line that isn't blank: its number from 1, and its words.
 pub(super) type Line<'t> = (usize, Vec<&'t str>);
+
+/// Key of the first line: NPUs of a model-parallel group.
+pub(super) const MODEL_GROUP: &str = "model_parallel_NPU_group:";
+/// Key of the first line: NPUs of a data-parallel group below it, which the tool doesn't have.
+pub(super) const INNER_DATA: &str = "inner_data_parallel_NPU_group:";
 
 /// Labels of the first two lines.
 pub(super) const HEAD: [&str; 2] = ["Parallelism Type:", "Number of Layers:"];

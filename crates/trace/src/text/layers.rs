@@ -5,8 +5,8 @@
 //! layer's own parallelisation. Times are cycles of 1 ns (ASTRA-sim 1.0's clock), bytes those of
 //! one NPU's buffer: its contribution for ALLGATHER, its input otherwise.
 
-use super::labels::{FIELDS, HEAD, LAYER, NAME};
-use super::simai::{self, Reach, SimAi};
+use super::dialect::{self, Reach, SimAi};
+use super::labels::{FIELDS, HEAD, INNER_DATA, LAYER, MODEL_GROUP, NAME};
 use graph::CollectiveKind;
 use std::fmt;
 
@@ -149,7 +149,7 @@ impl Part {
     pub(super) fn word(&self) -> &'static str {
         let own = KINDS.iter().find(|(_, kind)| *kind == self.collective);
         let own = own.filter(|_| self.reach == Reach::Own).map(|(word, _)| *word);
-        let other = simai::WORDS
+        let other = dialect::WORDS
             .iter()
             .find(|(_, kind, reach)| Some(*kind) == self.collective && *reach == self.reach);
         own.or(other.map(|(word, ..)| *word)).unwrap_or("NONE")
@@ -190,11 +190,6 @@ pub(super) enum Scope {
     Experts,
     ExpertData,
 }
-
-/// Keys of the first line: NPUs of a model-parallel group, and those of a data-parallel group below
-/// it, which the tool doesn't have.
-pub(super) const MODEL_GROUP: &str = "model_parallel_NPU_group:";
-pub(super) const INNER_DATA: &str = "inner_data_parallel_NPU_group:";
 
 /// The collectives a text may name, in the order of the documentation.
 pub(super) const KINDS: [(&str, Option<CollectiveKind>); 5] = [

@@ -24,6 +24,7 @@
 mod buckets;
 mod build;
 mod compare;
+mod dialect;
 mod fold;
 mod guesses;
 mod labelled;
@@ -44,12 +45,12 @@ mod steps;
 mod tests;
 
 pub use build::{MOST_LAYERS, MOST_TIME};
+pub use dialect::{Reach, SimAi};
 pub use layers::{
     Blocks, KILOBYTE, Layer, LayerParallelism, Layers, Parallelism, Part, Pass, Recompute, Update,
 };
 pub use parse::parse;
 pub use recover::recover;
-pub use simai::{Reach, SimAi};
 
 use crate::chakra::source::{Content, Format, io_problem, sniff};
 use graph::{LoopSettings, Problem, Workload};

@@ -1,11 +1,10 @@
 //! Text to layers, with every fault by line and column.
 
-use super::labels::{self, Line};
+use super::dialect::{self, Reach};
+use super::labels::{self, INNER_DATA, Line, MODEL_GROUP};
 use super::layers::{
-    Blocks, INNER_DATA, KINDS, Layer, LayerParallelism, Layers, MODEL_GROUP, Parallelism, Part,
-    Recompute, Update,
+    Blocks, KINDS, Layer, LayerParallelism, Layers, Parallelism, Part, Recompute, Update,
 };
-use super::simai::{self, Reach};
 use super::{MOST_LAYERS, MOST_TIME};
 use crate::chakra::problems::Problems;
 use graph::{CollectiveKind, Problem};
@@ -154,7 +153,7 @@ impl Parser<'_> {
         let mut header = Header { line: *line, word: words[0], rest: &words[1..] };
         let parallelism = match header.word {
             "HYBRID_TRANSFORMER" | "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
-                if simai::is_header(header.rest) =>
+                if dialect::is_header(header.rest) =>
             {
                 Parallelism::SimAi(self.simai(&mut header)?)
             }
@@ -317,7 +316,7 @@ impl Parser<'_> {
 
     fn collective(&mut self, row: &Row, column: usize) -> Option<(Option<CollectiveKind>, Reach)> {
         let own = KINDS.iter().find(|(word, _)| *word == row.words[column]);
-        let other = simai::WORDS.iter().find(|(word, ..)| *word == row.words[column]);
+        let other = dialect::WORDS.iter().find(|(word, ..)| *word == row.words[column]);
         match (own, other) {
             (Some((_, kind)), _) => Some((*kind, Reach::Own)),
             (None, Some((_, kind, reach))) => Some((Some(*kind), *reach)),
