@@ -55,6 +55,12 @@ def test_a_list_of_trace_events_is_a_trace(tmp_path: Path, end: str) -> None:
         ("[]", "is a list without trace events"),
         ("[1, 2]", "is a list without trace events"),
         ("\n\x20\x12\x0e/host:metadata", "is a profile of XLA (XSpace, .xplane.pb)"),
+        ("\n\x14\n\nembedding0\x10\0\x18\1\x18\1\x20\0", "is a strategy of FlexFlow"),
+        ("\n\x15\n\6linear\x10\1\x1a\2\1\1\x22\1\0", "is a strategy of FlexFlow"),
+        (
+            '{"ngpus": 8, "measurements": [{"pc_str": "2-1"}]}',
+            "is a table of operators that FlexFlow",
+        ),
         ('{"rocprofiler-sdk-tool": []}', "is JSON of rocprofv3"),
         ('{"TraceProcessEvent": {}}', "is an export of Nsight Systems (JSON)"),
         ("<system/>", "is XML or HTML"),
