@@ -59,7 +59,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(CASES)[::-1])
+@pytest.mark.parametrize("name", some(CASES))
 def test_a_run_that_was_killed_ends_with_the_same_bits(
     name: str, started: Runs, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from .. import __version__, backends
-from ..errors import InputError, Problem
+from ..errors import InputError, Problem, flag
 from ..units import counted
 from . import completion, models, output
 from .options import BackendName, Groups, Json, Npus, Passes, Settings, settings
@@ -76,7 +76,8 @@ def check(
             allowed = "a preset or a platform file; a recording is checked without one, too"
             raise InputError([Problem("", "--platform", "is missing", allowed)])
         if platform is None:
-            _only_with_a_platform({"--set": set_, "--npus": npus, "--backend": backend})
+            alone: dict[str, object] = {"--set": set_, "--npus": npus, "--backend": backend}
+            _refuse(alone, "these options with --platform only")
         problems, warnings = list[Problem](), list[str]()
         if passes != 1 and workload is None:
             problems.append(
@@ -89,7 +90,10 @@ def check(
         )
         notes = list[str]()
         source = (
-            _attempt(lambda: _workload(workload, options, target, groups, passes, notes), problems)
+            _attempt(
+                lambda: _workload(workload, options, platform, target, groups, passes, notes),
+                problems,
+            )
             if workload
             else None
         )
@@ -139,11 +143,10 @@ def check(
             typer.echo("no problem found")
 
 
-def _only_with_a_platform(given: dict[str, object]) -> None:
-    """Refuses what means nothing for a recording alone."""
+def _refuse(given: dict[str, object], allowed: str) -> None:
+    """Refuses options that mean nothing for a recording."""
     names = [name for name, value in given.items() if value is not None]
     if names:
-        allowed = "these options with --platform only"
         raise InputError(
             [Problem("", name, "has no effect on a recording", allowed) for name in names]
         )
@@ -152,19 +155,24 @@ def _only_with_a_platform(given: dict[str, object]) -> None:
 def _workload(
     name: str,
     options: models.Options,
+    platform: str | None,
     target: Platform | None,
     groups: str | None,
     passes: int,
     notes: list[str],
 ) -> Workload:
-    """The workload of that name; a recording is imported, and its notes are added."""
-    try:
-        return models.source(name, options, target, groups, passes)
-    except InputError:
-        if not models.kind_of_recording(name):
-            raise
+    """The workload of that name; a recording, the only one without a platform, is imported, and its
+    notes are added."""
+    if platform is not None:
+        try:
+            return models.source(name, options, target, groups, passes)
+        except models.RecordedError:
+            pass
     from ..workload.importer import import_traces
 
+    given: dict[str, object] = {flag(option): value for option, value in options.items()}
+    given |= {"--groups": groups, "--passes": None if passes == 1 else passes}
+    _refuse(given, "the recording without them; armillary import has options of its own")
     imported = import_traces([name])
     notes += imported.notes
     return imported.workload

@@ -108,6 +108,10 @@ def _annotation(name: str, kind: type) -> object:
     return Annotated[str | None, typer.Option(flag(name), hidden=True)]
 
 
+class RecordedError(InputError):
+    """A recording where a workload is wanted."""
+
+
 def source(
     name: str,
     options: Options,
@@ -115,7 +119,8 @@ def source(
     groups: str | None = None,
     passes: int = 1,
 ) -> Workload:
-    """The workload of that name, or the one that the model of that name becomes with `options`."""
+    """The workload of that name, or the one that the model of that name becomes with `options`.
+    Raises `InputError`: for a recording, which has to be imported, `RecordedError`."""
     from ..workload import is_model, load
     from ..workload.workload import is_text
 
@@ -127,7 +132,7 @@ def source(
             if not (kind := kind_of_recording(name)):
                 raise
             way = f"armillary import {name} -o job, and then job in its place"
-            raise InputError([Problem(name, "", f"is a {kind}", way)]) from None
+            raise RecordedError([Problem(name, "", f"is a {kind}", way)]) from None
     from . import parsing
 
     if is_text_with_options:

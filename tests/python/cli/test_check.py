@@ -212,7 +212,7 @@ def test_a_recording_is_imported(armillary: Armillary, tmp_path: Path) -> None:
 
 
 def test_a_recording_needs_no_platform(armillary: Armillary, tmp_path: Path) -> None:
-    """Its notes are warnings. What only a platform gives a meaning is refused."""
+    """Notes of the import are warnings. Options that mean nothing for it are refused."""
     path = nsys_export.small().write(tmp_path / "run.sqlite")
     checked = armillary("check", "run.sqlite", "--json", "c.json")
     assert (checked.returncode, checked.stdout) == (0, "no problem found\n"), checked.stderr
@@ -223,6 +223,12 @@ def test_a_recording_needs_no_platform(armillary: Armillary, tmp_path: Path) -> 
         wrong = armillary("check", "run.sqlite", *given)
         assert wrong.returncode == 2
         assert "has no effect on a recording" in wrong.stderr
+    for given in (("--tp", "8"), ("--passes", "3"), ("--groups", "run.sqlite")):
+        for platform in ((), ("-p", "dgx-h100", "--npus", "2")):
+            wrong = armillary("check", "run.sqlite", *given, *platform)
+            assert wrong.returncode == 2, given
+            assert "has no effect on a recording" in wrong.stderr
+            assert given[0] in wrong.stderr
     path.write_bytes(path.read_bytes()[:500])
     assert armillary("check", "run.sqlite").returncode == 2
     missing = armillary("check", "llama-3-8b")

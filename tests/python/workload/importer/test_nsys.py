@@ -350,7 +350,7 @@ def test_ranges_that_are_steps(names: list[str], steps: set[int], tmp_path: Path
 
 
 def test_layers_are_ranges_of_the_program(tmp_path: Path) -> None:
-    """Operators of PyTorch and ranges of libraries are no layers."""
+    """Operators of PyTorch and ranges of libraries do not become layers."""
     export, thread = Export(), thread_of(1)
     export.add("NVTX_EVENTS", 0, None, 75, "cuBLAS", thread, None, 3, None)
     export.range("aten::mm, op_id = 5", thread, 900, 50_000)

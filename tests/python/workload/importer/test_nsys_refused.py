@@ -101,7 +101,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_nothing_is_written_or_run(tmp_path: Path) -> None:
-    """A trigger is never run, and a file beside the database is never looked at."""
+    """A trigger is never run, and a file next to the database is never looked at."""
     path = small().write(tmp_path / "a.sqlite", f"CREATE TRIGGER t AFTER INSERT ON {KERNEL} BEGIN "
                          "SELECT raise(ABORT, 'run'); END")  # fmt: skip
     before = path.read_bytes()
