@@ -131,6 +131,28 @@ def _migrate(folder: Path, _files: Files) -> object:
     return found.diff, found.as_dict()
 
 
+def _snapshots() -> list[Files]:
+    """Snapshots of memory by a small allocator: a pickle and JSON."""
+    import pickle
+    import random
+
+    import memory_snapshots as made
+
+    devices = [made.drawn(random.Random(seed), seed, 30) for seed in range(2)]
+    value = made.snapshot(devices, [len(one.events) for one in devices])
+    return [{"s.pickle": pickle.dumps(value, 4)}, {"s.json": json.dumps(value).encode()}]
+
+
+def _contents(folder: Path, files: Files) -> object:
+    from armillary import InputError
+    from armillary.explain import contents
+
+    found = contents(folder / next(iter(files)))
+    if found is None:
+        raise InputError([])
+    return found.to_json(), str(found)
+
+
 MEASURED = {
     "training": [
         {
@@ -325,6 +347,7 @@ def _front_end(_folder: Path, files: Files) -> None:
 
 
 TARGETS = (
+    Target("memory_snapshot", _snapshots, _contents),
     Target("plan", _plans, _plan),
     Target("bench", lambda: [{"bench.json": json.dumps(BENCH).encode()}], _bench),
     Target("pattern", _patterns, _pattern),

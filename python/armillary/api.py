@@ -218,9 +218,10 @@ def compare(
 
     `results` are runs with their detail, their reports, or files of reports (`armillary run
     --json`); `names` what they are called. Where the others are logs of training, the first one is
-    the prediction of their steps. Raises `InputError` for fewer than two, for one without detail,
-    for a file that is neither a report nor a log, and for steps of another batch."""
-    from .explain import against
+    the prediction of their steps; where they are snapshots of PyTorch's memory, of their peaks.
+    Raises `InputError` for fewer than two, for one without detail, for a file that is neither a
+    report nor a log nor a snapshot, and for steps of another batch."""
+    from .explain import against, against_snapshots, is_snapshot
     from .explain import compare as compared
     from .report.names import files
 
@@ -230,17 +231,19 @@ def compare(
             for at, each in enumerate(results)
         ]
     )
-    logs = [
-        each
-        for each in results[1:]
-        if isinstance(each, str | os.PathLike) and training_log.is_log(each)
-    ]
-    if logs and len(logs) == len(results) - 1:
-        first, *others = names or called
-        return against(_report(results[0]), first, logs, others)
-    if logs:
-        said, allowed = "logs next to results", "one result, then only logs of training"
-        raise InputError([Problem(os.fspath(logs[0]), "compare", said, allowed)])
+    files_ = [each for each in results[1:] if isinstance(each, str | os.PathLike)]
+    snapshots = [each for each in files_ if is_snapshot(each)]
+    logs = [] if snapshots else [each for each in files_ if training_log.is_log(each)]
+    for given, what, beside in (
+        (snapshots, "snapshots", against_snapshots),
+        (logs, "logs", against),
+    ):
+        if given and len(given) == len(results) - 1:
+            first, *others = names or called
+            return beside(_report(results[0]), first, given, others)
+        if given:
+            said, allowed = f"{what} next to other files", f"one result, then only {what}"
+            raise InputError([Problem(os.fspath(given[0]), "compare", said, allowed)])
     return compared([_report(each) for each in results], names or called)
 
 

@@ -16,6 +16,7 @@ from . import completion, models, output
 from .options import BackendName, Groups, Json, Npus, Passes, Settings, settings
 
 if TYPE_CHECKING:
+    from ..explain import Explanation
     from ..platform import Platform
     from ..workload import Workload
 
@@ -60,9 +61,11 @@ def check(
 ) -> None:
     """List all problems of the input, without simulating.
 
-    WORKLOAD may be a model with its options, as for run. Without one, --backend external:COMMAND
-    runs the conformance suite of network backends on that simulator."""
+    Of a snapshot of PyTorch's memory, print what it holds. WORKLOAD may be a model with its
+    options, as for run. Without one, --backend external:COMMAND runs the conformance suite of
+    network backends on that simulator."""
     from .. import api
+    from ..explain import contents
     from ..platform import Platform
     from ..workload import is_model
     from ..workload.fit import near, too_large
@@ -71,6 +74,11 @@ def check(
         output.claim({"--json": json}, workload, platform, groups)
         if workload is None and backends.is_external(backend):
             _conformance(str(backend), platform, settings(set_, npus), json)
+            return
+        if workload is not None and (held := contents(workload)) is not None:
+            on = {"--platform": platform, "--set": set_, "--npus": npus, "--backend": backend}
+            _refuse({**on, **_of_source(options, groups, passes)}, "the file alone")
+            _show(held, json)
             return
         if platform is None and not (workload and models.kind_of_recording(workload)):
             allowed = "a preset or a platform file; a recording is checked without one, too"
@@ -143,6 +151,15 @@ def check(
             typer.echo("no problem found")
 
 
+def _show(held: Explanation, json: str | None) -> None:
+    """Prints the content of a file, and writes it as JSON."""
+    if json != "-":
+        from ..report import words
+
+        words.show(held.page, output.console())
+    output.write_json(json, json_text.dumps({**held.data, "version": __version__}, indent=2))
+
+
 def _refuse(given: dict[str, object], allowed: str) -> None:
     """Refuses options that mean nothing for a recording."""
     names = [name for name, value in given.items() if value is not None]
@@ -150,6 +167,12 @@ def _refuse(given: dict[str, object], allowed: str) -> None:
         raise InputError(
             [Problem("", name, "has no effect on a recording", allowed) for name in names]
         )
+
+
+def _of_source(options: models.Options, groups: str | None, passes: int) -> dict[str, object]:
+    """Options that say how a workload is made, by their flags."""
+    given: dict[str, object] = {flag(option): value for option, value in options.items()}
+    return given | {"--groups": groups, "--passes": None if passes == 1 else passes}
 
 
 def _workload(
@@ -170,9 +193,8 @@ def _workload(
             pass
     from ..workload.importer import import_traces
 
-    given: dict[str, object] = {flag(option): value for option, value in options.items()}
-    given |= {"--groups": groups, "--passes": None if passes == 1 else passes}
-    _refuse(given, "the recording without them; armillary import has options of its own")
+    allowed = "the recording without them; armillary import has options of its own"
+    _refuse(_of_source(options, groups, passes), allowed)
     imported = import_traces([name])
     notes += imported.notes
     return imported.workload

@@ -131,6 +131,10 @@ def source(
         except InputError:
             if not (kind := kind_of_recording(name)):
                 raise
+            if kind.startswith("snapshot"):
+                raise InputError(
+                    [Problem(name, "", f"is a {kind}", f"armillary check {name}")]
+                ) from None
             way = f"armillary import {name} -o job, and then job in its place"
             raise RecordedError([Problem(name, "", f"is a {kind}", way)]) from None
     from . import parsing

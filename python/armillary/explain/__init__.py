@@ -13,8 +13,10 @@ from .. import _late
 if TYPE_CHECKING:
     from .backend_comparison import LADDER, Ladder, rungs
     from .compare import compare, warnings_of
+    from .contents import contents, is_snapshot
     from .explanation import Comparison, Explanation, ExplanationInterrupted
     from .measured_log import against
+    from .measured_memory import against_snapshots
     from .verdict import Verdict
     from .why import explain
 
@@ -26,8 +28,11 @@ __all__ = [
     "Ladder",
     "Verdict",
     "against",
+    "against_snapshots",
     "compare",
+    "contents",
     "explain",
+    "is_snapshot",
     "rungs",
     "warnings_of",
 ]
@@ -37,7 +42,9 @@ _HOMES = {
     **dict.fromkeys(("Comparison", "Explanation", "ExplanationInterrupted"), "explanation"),
     **dict.fromkeys(("compare", "warnings_of"), "compare"),
     "Verdict": "verdict",
+    **dict.fromkeys(("contents", "is_snapshot"), "contents"),
     "against": "measured_log",
+    "against_snapshots": "measured_memory",
     "explain": "why",
 }
 

@@ -142,7 +142,7 @@ def test_other_files_are_refused(
 def test_logs_do_not_stand_next_to_results(predicted: arm.Result, tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(LINE, encoding="utf-8")
-    with pytest.raises(InputError, match="logs next to results"):
+    with pytest.raises(InputError, match="logs next to other files"):
         arm.compare(predicted, predicted, path)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from ...errors import InputError, Problem
 from . import collectives
 from .collectives import CommunicationCall, GroupRef
-from .reading import FLIGHT, FlightDocument, Recording
+from .reading import FLIGHT, FlightDocument, Recording, shown
 
 _VERSION = re.compile(r"2\.\d{1,4}")
 _MESSAGE = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9})$")
@@ -88,7 +88,7 @@ class _Reader:
             raise self._refused("entries", "has no list of entries")
         version = value.get("version")
         if not isinstance(version, str) or not _VERSION.fullmatch(version):
-            said = f"unknown version of the dump: {_shown(version)}"
+            said = f"unknown version of the dump: {shown(version)}"
             raise self._refused("version", said)
         groups = self._groups(value.get("pg_config"))
         calls, parts = list[FlightCall](), 0
@@ -175,7 +175,7 @@ class _Reader:
         product = 1
         for length in shape:
             if not isinstance(length, int) or not 0 <= length <= _MOST_BYTES:
-                raise self._refused("input_sizes", f"invalid length: {_shown(length)}")
+                raise self._refused("input_sizes", f"invalid length: {shown(length)}")
             product = min(product * length, _MOST_BYTES * 2)
         return product
 
@@ -185,19 +185,19 @@ class _Reader:
         if found is None:
             return 0
         if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e9:
-            raise self._refused("duration_ms", f"invalid time: {_shown(found)}")
+            raise self._refused("duration_ms", f"invalid time: {shown(found)}")
         return round(found * 1e9)
 
     def _count(self, entry: dict[Any, Any], key: str, limit: int) -> int:
         found = entry.get(key)
         if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < limit:
-            raise self._refused(key, f"invalid number: {_shown(found)}")
+            raise self._refused(key, f"invalid number: {shown(found)}")
         return found
 
     def _text(self, entry: dict[Any, Any], key: str) -> str:
         found = entry.get(key)
         if not isinstance(found, str):
-            raise self._refused(key, f"invalid text: {_shown(found)}")
+            raise self._refused(key, f"invalid text: {shown(found)}")
         return found
 
     def _refused(self, key: str, said: str) -> InputError:
@@ -209,9 +209,3 @@ def _ranks(value: object) -> tuple[int, ...]:
     """Members of a group, which dumps write as text or as a list."""
     plain_list = isinstance(value, list | tuple) and all(isinstance(each, int) for each in value)
     return collectives.integers(value) if plain_list or isinstance(value, str) else ()
-
-
-def _shown(value: object) -> str:
-    """A value for a message. Lists in a pickle may hold each other: they are not written out."""
-    plain_value = value is None or isinstance(value, str | bool | int | float)
-    return repr(value)[:40] if plain_value else f"a {type(value).__name__}"

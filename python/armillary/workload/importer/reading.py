@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from ... import documents, machine
+from ... import documents, first_bytes, machine
 from ...errors import InputError, Problem
 from ...plain_pickle import RefusedError, plain
 from .. import xla
@@ -45,7 +45,8 @@ _DECODED = 3
 """Most bytes that a byte of a document takes while it and its decoded form are both in memory."""
 _KNOWN = "traceEvents of a Kineto trace, or nodes of a PyTorch execution trace"
 FLIGHT = "a dump of PyTorch's flight recorder, version 2 of its format"
-_PICKLED = tuple(b"\x80" + bytes([version]) for version in range(2, 6))
+SNAPSHOT = "a snapshot of torch.cuda.memory._dump_snapshot, or the same as JSON"
+_PLAIN = f"{FLIGHT}; {SNAPSHOT}"
 _MOST_PICKLED = 2**26
 """Operations of a pickle: 20,000 calls with the lines of their program have a tenth of it."""
 _RANKED = re.compile(r"rank[-_ ]?\d+$")
@@ -107,6 +108,13 @@ class FlightDocument:
 
 
 @dataclass(frozen=True)
+class SnapshotDocument:
+    """A snapshot of PyTorch's memory as plain data, unchecked."""
+
+    value: dict[Any, Any]
+
+
+@dataclass(frozen=True)
 class GraphDocument:
     """A task graph of FlexFlow, not yet read."""
 
@@ -133,6 +141,7 @@ class RecordingKind(Enum):
     KINETO = "Kineto trace"
     HOST = "PyTorch execution trace"
     FLIGHT = "dump of PyTorch's flight recorder"
+    MEMORY = "snapshot of PyTorch's memory"
     GRAPH = "task graph of FlexFlow"
     NSYS = "SQLite export of Nsight Systems"
     MODULE = "module of XLA"
@@ -150,6 +159,7 @@ Document = (
     KinetoDocument
     | HostDocument
     | FlightDocument
+    | SnapshotDocument
     | GraphDocument
     | NsysDocument
     | ModuleDocument
@@ -159,6 +169,7 @@ _KINDS: dict[type, RecordingKind] = {
     KinetoDocument: RecordingKind.KINETO,
     HostDocument: RecordingKind.HOST,
     FlightDocument: RecordingKind.FLIGHT,
+    SnapshotDocument: RecordingKind.MEMORY,
     GraphDocument: RecordingKind.GRAPH,
     NsysDocument: RecordingKind.NSYS,
     ModuleDocument: RecordingKind.MODULE,
@@ -306,7 +317,7 @@ def read(path: Path) -> list[Recording]:
 
 def decode(name: str, data: bytes) -> Document:
     """The document in `data`. Raises `InputError` saying what it is instead."""
-    if data[:2] in _PICKLED:
+    if data[:2] in first_bytes.PICKLED:
         return _unpickled(name, data)
     if data.startswith(database.MAGIC):
         return _database(name, data)
@@ -316,8 +327,8 @@ def decode(name: str, data: bytes) -> Document:
         raise InputError([problem])
     if _is_list(data):
         data = _as_document(data)
-    if b'"entries"' in data and b'"profiling_name"' in data and data.lstrip()[:1] == b"{":
-        return _flight(name, data)
+    if (found := _plain_json(name, data)) is not None:
+        return found
     if b'"traceEvents"' not in data and b'"nodes"' not in data:
         raise InputError([foreign.of_text(name, data)])
     wanted: type[KinetoDocument | HostDocument] = (
@@ -357,26 +368,42 @@ def _whole_job(data: bytes) -> Document | None:
     return next((kind(data) for fits, kind in kinds if fits(data)), None)
 
 
-def _unpickled(name: str, data: bytes) -> FlightDocument:
-    """A dump as PyTorch writes it: a pickle of plain data. Nothing in it is ever called."""
+def _unpickled(name: str, data: bytes) -> FlightDocument | SnapshotDocument:
+    """A dump or a snapshot as PyTorch writes it: a pickle of plain data. Nothing in it is ever
+    called."""
     try:
         value = plain(data, frozenset(), _MOST_PICKLED)
     except RefusedError as error:
-        raise InputError([Problem(name, "", f"is a pickle that {error}", FLIGHT)]) from None
+        raise InputError([Problem(name, "", f"is a pickle that {error}", _PLAIN)]) from None
     if isinstance(value, dict) and "entries" in value:
         return FlightDocument(value)
-    is_memory = isinstance(value, dict) and "segments" in value
-    said = f"is a {'snapshot of memory by PyTorch' if is_memory else 'pickle of something else'}"
-    raise InputError([Problem(name, "", said, FLIGHT)])
+    if isinstance(value, dict) and "segments" in value:
+        return SnapshotDocument(value)
+    raise InputError([Problem(name, "", "is a pickle of something else", _PLAIN)])
 
 
-def _flight(name: str, data: bytes) -> FlightDocument:
-    """A dump as JSON."""
+def _plain_json(name: str, data: bytes) -> FlightDocument | SnapshotDocument | None:
+    """A dump or a snapshot as JSON; none for another document."""
+    if b'"entries"' in data and b'"profiling_name"' in data and data.lstrip()[:1] == b"{":
+        return FlightDocument(_mapping(name, data, FLIGHT))
+    if first_bytes.may_be_snapshot(data[:64]):
+        return SnapshotDocument(_mapping(name, data, SNAPSHOT))
+    return None
+
+
+def _mapping(name: str, data: bytes, allowed: str) -> dict[str, Any]:
+    """A dump or a snapshot as JSON."""
     try:
-        return FlightDocument(msgspec.json.decode(data, type=dict[str, Any]))
+        return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = f"can't be read: {documents.reason(error)}"
-        raise InputError([Problem(name, "", said, FLIGHT)]) from None
+        raise InputError([Problem(name, "", said, allowed)]) from None
+
+
+def shown(value: object) -> str:
+    """A value for a message. Lists in a pickle may hold each other: they are not written out."""
+    plain_value = value is None or isinstance(value, str | bool | int | float)
+    return repr(value)[:40] if plain_value else f"a {type(value).__name__}"
 
 
 def _is_list(data: bytes) -> bool:

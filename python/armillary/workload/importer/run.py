@@ -23,6 +23,7 @@ from . import (
     groups,
     host_only,
     linking,
+    memory_snapshot,
     one_rank,
     ranks,
     reading,
@@ -152,6 +153,9 @@ def _read(
             for each in reading.read(file):
                 if isinstance(each.document, reading.FlightDocument):
                     dumps.append((each.file, flight_recorder.dump(each)))
+                elif isinstance(each.document, reading.SnapshotDocument):
+                    found = memory_snapshot.snapshot(each)
+                    problems.append(memory_snapshot.refusal(found))
                 else:
                     recordings.append(each)
         except InputError as error:

@@ -1,0 +1,38 @@
+"""Files of other programs that are not workloads, by their first bytes.
+
+Here: guesses that read little and load nothing. Not here: reading them (`workload/importer`,
+`workload/task_graphs`), and what they hold (`explain/contents.py`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+
+from . import documents
+
+MOST = 4096
+PICKLED = tuple(b"\x80" + bytes([version]) for version in range(2, 6))
+"""How pickles begin."""
+_SNAPSHOT = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:segments|device_traces|allocator_settings|external_annotations'
+    rb'|host_segments|host_traces)"'
+)
+
+
+def of(path: str | os.PathLike[str]) -> bytes:
+    """The first `MOST` bytes of a file, unpacked if it is gzip; none where it can't be read."""
+    try:
+        with documents.open_plain(path) as stream:
+            found = documents.read_stream(stream, MOST)
+        if found[:2] == b"\x1f\x8b":
+            return zlib.decompressobj(wbits=31).decompress(found, MOST)
+    except (OSError, ValueError, zlib.error):
+        return b""
+    return found
+
+
+def may_be_snapshot(head: bytes) -> bool:
+    """Whether a file that begins so may be a snapshot of PyTorch's memory: any pickle, or JSON of
+    its keys."""
+    return head[:2] in PICKLED or _SNAPSHOT.match(head) is not None
