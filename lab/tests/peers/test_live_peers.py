@@ -13,13 +13,14 @@ from conftest import ROOT
 
 PEERS = [
     "deepspeed", "fbgemm", "jax", "maxtext", "megatron", "nemo", "ns3", "torchrec", "torchtitan",
-    "transformers", "vllm", "xla",
+    "transformers", "vllm", "vllm_scheduler", "xla",
 ]  # fmt: skip
 PINS = {
     "fbgemm": "fbgemm-gpu-cpu",
     "megatron": "megatron-core",
     "nemo": "megatron-bridge",
     "ns3": "libns3-dev",
+    "vllm_scheduler": "vllm",
     "xla": "jax",
 }
 """Packages that are not called as the peer is."""

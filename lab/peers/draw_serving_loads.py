@@ -1,0 +1,185 @@
+"""Drawn loads of a serving scheduler. The docstring of `record_vllm_scheduler.py` has their form.
+
+Here: settings and requests, from a seed. Not here: a scheduler."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+Segments = list[list[int]]
+"""Segment and length of each piece of a prompt."""
+
+OUTPUTS = 1_000_000
+"""The output of request r is the segment `OUTPUTS + r`."""
+
+
+@dataclass
+class Wanted:
+    """A request of a load. `after` is the request after whose end it comes, if any."""
+
+    arrival: int
+    """Step, or steps after the end of `after`."""
+    priority: int
+    output: int
+    prompt: Segments
+    after: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the prompt."""
+        return sum(length for _, length in self.prompt)
+
+    @property
+    def total(self) -> int:
+        """Tokens of prompt and output."""
+        return self.tokens + self.output
+
+
+@dataclass
+class Load:
+    """Settings and requests, in order of their numbers."""
+
+    kind: str
+    settings: dict[str, Any]
+    requests: list[Wanted] = field(default_factory=list)
+
+
+KINDS = (
+    "pressure",
+    "priority",
+    "chunks",
+    "seats",
+    "prefixes",
+    "sessions",
+    "arrivals",
+    "whole prompts",
+    "equal prompts",
+    "mixed",
+)
+"""What a load is about. The rest of its settings is drawn freely."""
+SPECULATIONS = ("ngram", "eagle", "draft_model")
+
+
+class Prompts:
+    """Draws prompts. A segment that has no second use is a number of its own."""
+
+    def __init__(self, draw: random.Random, kind: str, block: int, longest: int) -> None:
+        self.draw, self.kind, self.block, self.longest = draw, kind, block, longest
+        self.own = 100
+        lengths = [self.shared_length() for _ in range(draw.randint(1, 4))]
+        self.shared = [[number, length] for number, length in enumerate(lengths)]
+
+    def shared_length(self) -> int:
+        """Tokens of a prefix: half of them a multiple of the block."""
+        blocks = self.draw.randint(1, max(1, self.longest // self.block // 2))
+        exact = self.draw.random() < 0.5
+        return blocks * self.block + (0 if exact else self.draw.randint(1, self.block - 1))
+
+    def fresh(self, longest: int) -> list[int]:
+        """A segment that nothing else has."""
+        self.own += 1
+        return [self.own, self.draw.randint(1, max(1, longest))]
+
+    def prompt(self, before: list[Wanted]) -> tuple[Segments, int | None]:
+        """A prompt, and the request whose prompt and output it begins with, if any."""
+        draw, kind = self.draw, self.kind
+        chance = {"prefixes": 0.8, "mixed": 0.4, "sessions": 0.3, "priority": 0.3}.get(kind, 0.1)
+        if before and kind == "equal prompts" and draw.random() < 0.6:
+            return [list(each) for each in draw.choice(before).prompt], None
+        if before and kind in ("sessions", "mixed") and draw.random() < 0.6:
+            number = draw.randrange(len(before))
+            old = before[number]
+            if old.total < 2 * self.longest:
+                told = [OUTPUTS + number, old.output]
+                return [*map(list, old.prompt), told, self.fresh(self.block)], number
+        if draw.random() < chance:
+            first = list(draw.choice(self.shared))
+            if draw.random() < 0.2:
+                first[1] = draw.randint(1, first[1])
+            rest = [self.fresh(self.longest - first[1])] if draw.random() < 0.9 else []
+            return [first, *rest], None
+        return [self.fresh(self.longest)], None
+
+
+def requests(draw: random.Random, kind: str, block: int) -> list[Wanted]:
+    """Drawn requests of a load."""
+    count = draw.randint(4, 40 if draw.random() < 0.15 else 14)
+    longest = draw.choice([2, 4, 8]) * block if kind == "chunks" else draw.randint(1, 4) * block
+    output = draw.randint(12, 40) if kind == "pressure" else draw.randint(1, 24)
+    prompts = Prompts(draw, kind, block, longest)
+    spread = draw.choice([0, 0, 10, 30]) if kind != "arrivals" else draw.choice([20, 50])
+    found: list[Wanted] = []
+    arrival = 0
+    for _ in range(count):
+        if spread:
+            arrival += int(draw.expovariate(count / spread))
+        prompt, after = prompts.prompt(found)
+        waits = after is not None and draw.random() < 0.8
+        priority = draw.choice([-1, 0, 0, 1, 2, 5])
+        found.append(
+            Wanted(
+                draw.randint(0, 4) if waits else arrival,
+                priority,
+                draw.randint(1, output),
+                prompt,
+                after if waits else None,
+            )
+        )
+    return found
+
+
+def settings(
+    draw: random.Random, kind: str, block: int, wanted: list[Wanted], how: str
+) -> dict[str, Any]:
+    """Drawn settings of a load. `how` is `plain`, `async` or the way of speculation."""
+    totals = [each.total for each in wanted]
+    cut = all(each.after is None for each in wanted) and draw.random() < 0.15
+    model = max(totals) + draw.randint(0, 2 * block)
+    if cut:  # Some outputs end at the longest length of the model.
+        model = max(2 + max(each.tokens for each in wanted), max(totals) - draw.randint(0, 8))
+    least = math.ceil(model / block)
+    plenty = sum(math.ceil(total / block) for total in totals) + 4
+    tight = {"pressure": 0.9, "priority": 0.8, "prefixes": 0.7, "sessions": 0.6}.get(kind, 0.4)
+    if draw.random() < tight:
+        blocks = least + draw.randint(0, max(1, least // 2))
+    else:
+        blocks = draw.randint(least, max(least, plenty))
+    seats = draw.randint(1, 3) if kind == "seats" else draw.randint(2, 16)
+    whole = kind == "whole prompts" or (kind == "mixed" and draw.random() < 0.2)
+    budget = draw.randint(8, 3 * block) if kind == "chunks" else draw.randint(8, 8 * block)
+    speculative = draw.randint(1, 5) if how in SPECULATIONS else 0
+    budget = max(budget, seats * (2 if how == "draft_model" else 1), model if whole else 0)
+    threshold = 0
+    if draw.random() < (0.5 if kind == "chunks" else 0.15):
+        threshold = draw.randint(1, max(2, budget))
+    by_priority = kind == "priority" or (kind == "mixed" and draw.random() < 0.4)
+    cached = kind in ("prefixes", "sessions", "equal prompts") or draw.random() < 0.5
+    return {
+        "block_size": block,
+        "blocks": blocks + 1,
+        "max_num_seqs": seats,
+        "max_num_batched_tokens": budget,
+        "max_num_scheduled_tokens": budget - (seats if how == "draft_model" else 0),
+        "max_model_len": model,
+        "chunked_prefill": not whole,
+        "long_prefill_token_threshold": threshold,
+        "scheduler_reserve_full_isl": draw.random() < 0.75,
+        "policy": "priority" if by_priority else "fcfs",
+        "prefix_caching": cached,
+        "async_scheduling": how == "async",
+        "speculation": how if how in SPECULATIONS else "",
+        "speculative_tokens": speculative,
+    }
+
+
+def load(seed: str, kind: str, how: str, pending: bool = False) -> Load:
+    """A load from a seed. `pending` adds scheduling ahead of outputs to speculation."""
+    draw = random.Random(seed)
+    block = draw.choice([8, 16, 32])
+    wanted = requests(draw, kind, block)
+    found = settings(draw, kind, block, wanted, how)
+    found["async_scheduling"] = found["async_scheduling"] or pending
+    return Load(kind, found, wanted)

@@ -1,0 +1,122 @@
+"""Loads that vLLM's scheduler decided, step by step: the record keeps the laws that hold for any
+scheduler, and its draws reach what they are drawn for. `lab/peers/record_vllm_scheduler.py` says
+what is in a load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from peer_records import answers
+
+RECORDED: dict[str, list[dict[str, Any]]] = answers("vllm_scheduler")
+STEPS, PREEMPTIONS, CHUNKED, HITS, EVICTIONS = range(5)
+"""Places in a load's `counts`."""
+
+
+def steps_of(load: dict[str, Any]) -> Iterator[list[Any]]:
+    """All steps, also those that the record has as a number."""
+    step: list[Any] = []
+    for each in load["steps"]:
+        if isinstance(each, int):
+            yield from [step] * each
+        else:
+            step = each
+            yield step
+
+
+def batch_of(step: list[Any]) -> Iterator[tuple[int, int, int | None]]:
+    """Request, tokens, and cached tokens of an admission."""
+    for each in step[0]:
+        number, tokens, *cached = [each, 1] if isinstance(each, int) else each
+        yield number, tokens, cached[0] if cached else None
+
+
+class Walk:
+    """Goes through the steps of a load and counts what each request has computed. It decides
+    nothing: batches and preemptions are the recorded ones."""
+
+    def __init__(self, load: dict[str, Any]) -> None:
+        self.given, self.requests = load["settings"], load["requests"]
+        self.ahead = self.given["async_scheduling"]
+        self.prompts: list[int] = [sum(length for _, length in each[3]) for each in self.requests]
+        self.outputs = [0] * len(self.requests)
+        self.computed: dict[int, int] = {}
+        """Tokens of each running request."""
+        self.waiting: set[int] = set()
+        self.ended: set[int] = set()
+        self.pending: list[tuple[list[int], dict[int, tuple[int, int]]]] = []
+        """Batches without update: requests that give a token, and their drafts."""
+
+    def step(self, number: int, step: list[Any]) -> None:
+        """Checks a step."""
+        preempted, finished = step[1:3]
+        self.waiting |= {name for name, each in enumerate(self.requests) if each[0] == number}
+        for name in preempted:
+            del self.computed[name]
+            self.waiting.add(name)
+        sampled = [
+            name for name, tokens, cached in batch_of(step) if self.ends_known(name, tokens, cached)
+        ]
+        self.check_limits(step)
+        drafts = {name: (count, taken) for name, count, taken in (step[6:7] or [[]])[0]}
+        self.pending.append((sampled, drafts))
+        waits = self.ahead and step[0] and len(self.pending) < 2
+        assert finished == ([] if waits else self.update(*self.pending.pop(0))), number
+
+    def ends_known(self, name: int, tokens: int, cached: int | None) -> bool:
+        """Whether the tokens of a request in a batch reach the last one known: it gives a token."""
+        known = self.prompts[name] + self.outputs[name]
+        if cached is None:
+            assert name in self.computed
+        else:
+            self.waiting.remove(name)
+            assert cached % self.given["block_size"] == 0
+            assert cached < known
+            self.computed[name] = cached
+        self.computed[name] += tokens
+        flying = sum(name in names for names, _ in self.pending)
+        return self.computed[name] >= known + flying
+
+    def check_limits(self, step: list[Any]) -> None:
+        """Budget, queues, seats and blocks after a call of the scheduler."""
+        given, (free, waiting, running) = self.given, step[3:6]
+        assert sum(tokens for _, tokens, _ in batch_of(step)) <= given["max_num_scheduled_tokens"]
+        assert (waiting, running) == (len(self.waiting), len(self.computed))
+        assert running <= given["max_num_seqs"]
+        if given["speculation"]:
+            return  # Blocks for drafts are held too.
+        held = sum(math.ceil(each / given["block_size"]) for each in self.computed.values())
+        shared = free + held - (given["blocks"] - 1)
+        assert shared >= 0 if given["prefix_caching"] else shared == 0
+
+    def update(self, names: list[int], drafts: dict[int, tuple[int, int]]) -> list[int]:
+        """The requests that end with the outputs of a batch."""
+        done = []
+        for name in names:
+            count, taken = drafts.get(name, (0, 0))
+            self.outputs[name] += 1 + taken
+            if name in self.computed:
+                self.computed[name] -= count - taken
+            longest = self.given["max_model_len"] - self.prompts[name]
+            wanted = min(self.requests[name][2], longest)
+            if name not in self.ended and self.outputs[name] >= wanted:
+                done.append(name)
+        for name in done:
+            self.computed.pop(name, None)
+            self.waiting.discard(name)
+        self.ended |= set(done)
+        return done
+
+
+@pytest.mark.parametrize("way", RECORDED)
+def test_loads_keep_the_laws_of_scheduling(way: str) -> None:
+    """The budget of tokens and seats hold, every block is free or held, every request that is
+    admitted has waited, and each ends when its outputs are complete."""
+    for load in RECORDED[way]:
+        walk = Walk(load)
+        for number, step in enumerate(steps_of(load)):
+            walk.step(number, step)
+        assert walk.ended == set(range(len(load["requests"])))
