@@ -143,6 +143,13 @@ def _snapshots() -> list[Files]:
     return [{"s.pickle": pickle.dumps(value, 4)}, {"s.json": json.dumps(value).encode()}]
 
 
+def _flexflow_tables() -> list[Files]:
+    folder = ROOT / "tests/python/data/flexflow"
+    measured = (folder / "flexnet_measures_dlrmsmall.json.gz").read_bytes()
+    strategy = (folder / "flexflow_dlrm_strategy_8embs_8gpus.pb").read_bytes()
+    return [{"s.pb": strategy}, {"m.json": gzip.decompress(measured)}]
+
+
 def _contents(folder: Path, files: Files) -> object:
     from armillary import InputError
     from armillary.explain import contents
@@ -348,6 +355,7 @@ def _front_end(_folder: Path, files: Files) -> None:
 
 TARGETS = (
     Target("memory_snapshot", _snapshots, _contents),
+    Target("flexflow_tables", _flexflow_tables, _contents),
     Target("plan", _plans, _plan),
     Target("bench", lambda: [{"bench.json": json.dumps(BENCH).encode()}], _bench),
     Target("pattern", _patterns, _pattern),

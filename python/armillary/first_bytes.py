@@ -19,6 +19,12 @@ _SNAPSHOT = re.compile(
     rb'|host_segments|host_traces)"'
 )
 
+_STRATEGY = re.compile(
+    rb"\x0a.{1,3}?\x0a.[A-Za-z_0-9]\w{0,60}\x10[\x00\x01][\x18\x1a\x20\x22]", re.S
+)
+"""An operator with a name and a type of device. Source: src/runtime/strategy.proto of FlexFlow."""
+_OPERATORS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"')
+
 
 def of(path: str | os.PathLike[str]) -> bytes:
     """The first `MOST` bytes of a file, unpacked if it is gzip; none where it can't be read."""
@@ -36,3 +42,13 @@ def may_be_snapshot(head: bytes) -> bool:
     """Whether a file that begins so may be a snapshot of PyTorch's memory: any pickle, or JSON of
     its keys."""
     return head[:2] in PICKLED or _SNAPSHOT.match(head) is not None
+
+
+def is_strategy(head: bytes) -> bool:
+    """Whether a file that begins so is a strategy of FlexFlow."""
+    return _STRATEGY.match(head[:128]) is not None
+
+
+def is_operators(head: bytes) -> bool:
+    """Whether a file that begins so is a table of operators that FlexFlow measured."""
+    return _OPERATORS.match(head) is not None and b'"measurements"' in head and b'"pc_str"' in head

@@ -17,6 +17,7 @@ from . import completion, forms, output
 from .options import Json
 
 if TYPE_CHECKING:
+    from ..explain import Listing
     from ..report.page import Page, Table
     from ..workload.importer import Coverage, Imported
     from ..workload.xla import ModuleCoverage
@@ -46,8 +47,9 @@ Traces = Annotated[
     typer.Argument(
         metavar="TRACE...|TABLE...",
         help="Execution and Kineto traces of one run, dumps of its flight recorders, or SQLite "
-        "exports of Nsight Systems: files, directories, archives. Or a task graph of FlexFlow, or "
-        "a module of XLA (HLO). Or tables of measured kernels: .csv, .csv.gz.",
+        "exports of Nsight Systems: files, directories, archives. Or a task graph, a strategy or "
+        "measured operators of FlexFlow, or a module of XLA (HLO). Or tables of measured kernels: "
+        ".csv, .csv.gz.",
     ),
 ]
 Out = Annotated[
@@ -56,8 +58,8 @@ Out = Annotated[
         "--output",
         "-o",
         metavar="DIR|FILE",
-        help="Write the workload into this directory; or the platform with the measured kernels "
-        "to this file.",
+        help="Write the workload into this directory; or the platform with the measured kernels, "
+        "or the table of a strategy (.csv, .json), to this file.",
     ),
 ]
 PlatformToMeasure = Annotated[
@@ -151,7 +153,8 @@ def import_(  # noqa: PLR0913 - options of a verb
 ) -> None:
     """Make a workload from recorded runs and modules of XLA.
 
-    Or make a platform from tables of measured kernels (.csv, .csv.gz), with -p."""
+    Or make a platform from tables of measured kernels (.csv, .csv.gz), with -p; or a table from a
+    strategy or measured operators of FlexFlow, with -o TABLE.csv."""
     with output.guard():
         of_traces = {
             "--step": step is not None,
@@ -168,6 +171,10 @@ def import_(  # noqa: PLR0913 - options of a verb
             from .import_kernels import import_kernels
 
             import_kernels(traces, platform, gpu, out, json)
+            return
+        if (listing := _listing(traces)) is not None:
+            given = [key for key, is_given in of_traces.items() if is_given]
+            _write_listing(listing, traces, given, out, json)
             return
         output.claim({"--json": json}, *traces, folders={"--output": out})
         forms.check(format_.value, None, out)
@@ -207,6 +214,39 @@ def _are_tables(paths: list[str], of_traces: list[str], of_tables: dict[str, boo
         allowed = "without it" if tables else "without it; tables of kernels are .csv or .csv.gz"
         raise InputError([Problem("", key, said, allowed) for key in wrong])
     return bool(tables)
+
+
+def _listing(paths: list[str]) -> Listing | None:
+    """The table of a single file that is not a workload; none for anything else."""
+    from ..explain import Listing, contents
+
+    found = contents(paths[0]) if len(paths) == 1 else None
+    return found if isinstance(found, Listing) else None
+
+
+def _write_listing(
+    listing: Listing, paths: list[str], given: list[str], out: str, json: str | None
+) -> None:
+    """Writes a table as CSV or JSON, by the ending of its file."""
+    if given:
+        said, allowed = "has no effect on a table", "without it"
+        raise InputError([Problem("", key, said, allowed) for key in given])
+    if not out.endswith((".csv", ".json")):
+        said = f"is the name of a workload: {listing.page.title} has a table and no work"
+        raise InputError(
+            [Problem("", f"--output {out}", said, "a name that ends in .csv or .json")]
+        )
+    output.claim({"--output": out, "--json": json}, *paths)
+    text = json_text.dumps({**listing.data, "version": __version__}, indent=2)
+    if json != "-":
+        from ..report import words
+
+        words.show(listing.page, output.console())
+    if out.endswith(".csv"):
+        output.write_csv(out, listing.to_csv())
+    else:
+        output.write_json(out, text)
+    output.write_json(json, text)
 
 
 def _trip_counts(words: list[str]) -> dict[str, int]:

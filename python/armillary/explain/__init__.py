@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .backend_comparison import LADDER, Ladder, rungs
     from .compare import compare, warnings_of
     from .contents import contents, is_snapshot
-    from .explanation import Comparison, Explanation, ExplanationInterrupted
+    from .explanation import Comparison, Explanation, ExplanationInterrupted, Listing
     from .measured_log import against
     from .measured_memory import against_snapshots
     from .verdict import Verdict
@@ -26,6 +26,7 @@ __all__ = [
     "Explanation",
     "ExplanationInterrupted",
     "Ladder",
+    "Listing",
     "Verdict",
     "against",
     "against_snapshots",
@@ -39,7 +40,9 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("LADDER", "Ladder", "rungs"), "backend_comparison"),
-    **dict.fromkeys(("Comparison", "Explanation", "ExplanationInterrupted"), "explanation"),
+    **dict.fromkeys(
+        ("Comparison", "Explanation", "ExplanationInterrupted", "Listing"), "explanation"
+    ),
     **dict.fromkeys(("compare", "warnings_of"), "compare"),
     "Verdict": "verdict",
     **dict.fromkeys(("contents", "is_snapshot"), "contents"),

@@ -1,6 +1,7 @@
 """Contents of files that are not workloads.
 
-Here: which files have contents. Not here: the contents (`measured_memory.py`)."""
+Here: which files have contents. Not here: the contents (`measured_memory.py`,
+`flexflow_tables.py`)."""
 
 from __future__ import annotations
 
@@ -21,9 +22,21 @@ def is_snapshot(path: str | os.PathLike[str]) -> bool:
 
 
 def contents(path: str | os.PathLike[str]) -> Explanation | None:
-    """The content of a file that is not a workload: a snapshot of PyTorch's memory. `None` for
-    another file. Raises `InputError` for a damaged one."""
-    return _snapshot(os.fspath(path)) if is_snapshot(path) else None
+    """The content of a file that is not a workload: a snapshot of PyTorch's memory, a strategy or
+    measured operators of FlexFlow (a `Listing`). `None` for another file. Raises `InputError` for
+    a damaged one."""
+    name, head = os.fspath(path), first_bytes.of(path)
+    if first_bytes.may_be_snapshot(head):
+        return _snapshot(name)
+    is_strategy = first_bytes.is_strategy(head)
+    if not is_strategy and not first_bytes.is_operators(head):
+        return None
+    from ..workload.importer import reading
+    from . import flexflow_tables
+
+    [(inside, data)] = reading.unpack(Path(name))
+    of = flexflow_tables.of_strategy if is_strategy else flexflow_tables.of_operators
+    return of(name, inside, data)
 
 
 def _snapshot(path: str) -> Explanation | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +44,22 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return page.body(self.page)
+
+
+@dataclass(frozen=True)
+class Listing(Explanation):
+    """The table of a file that is not a workload."""
+
+    rows: Sequence[Mapping[str, Any]]
+    """The same rows as `data` has, with text and numbers only, for CSV."""
+
+    def to_csv(self) -> str:
+        """`rows` as CSV with a line of names."""
+        written = io.StringIO()
+        out = csv.DictWriter(written, [*self.rows[0]], lineterminator="\n")
+        out.writeheader()
+        out.writerows(self.rows)
+        return written.getvalue()
 
 
 class ExplanationInterrupted(KeyboardInterrupt):

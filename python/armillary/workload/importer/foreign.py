@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ... import first_bytes
 from ...errors import Problem
 
 WANTED = (
@@ -30,11 +31,10 @@ _MAGIC: Sequence[tuple[bytes, bytes, str, str]] = (
 _NSYS = (".nsys-rep", ".qdrep", ".qdstrm")
 _XSPACE = re.compile(rb"\x0a.{1,5}?(?:\x08.)?\x12.(?:/host:|/device:|Task Environment)", re.S)
 """An XSpace: a plane with a name that XLA's profiler gives."""
-
-_STRATEGY = re.compile(rb"\x0a.{1,3}?\x0a.[A-Za-z_]\w{0,60}\x10[\x00\x01][\x18\x1a\x20\x22]", re.S)
-"""A strategy of FlexFlow: an operator with a name and a type of device. Source: FlexFlow,
-src/runtime/strategy.proto."""
-_FLEXFLOW = "the task graph that its simulator writes (.fbuf), then armillary import"
+_TABLE = (
+    "armillary check FILE prints its table, armillary import FILE -o TABLE.csv writes it; for a "
+    "workload the task graph that the simulator writes (.fbuf)"
+)
 
 
 def of_bytes(name: str, data: bytes) -> Problem | None:
@@ -45,8 +45,8 @@ def of_bytes(name: str, data: bytes) -> Problem | None:
             return Problem(name, "", f"is {what}", way)
     if name.endswith(_NSYS):
         return Problem(name, "", "is a report of Nsight Systems", _NSYS_WAY)
-    if _STRATEGY.match(data[:128]):
-        return Problem(name, "", "is a strategy of FlexFlow: devices without work", _FLEXFLOW)
+    if first_bytes.is_strategy(data):
+        return Problem(name, "", "is a strategy of FlexFlow: devices without work", _TABLE)
     if _XSPACE.match(data[:64]):
         return Problem(name, "", "is a profile of XLA (XSpace, .xplane.pb)", _JAX)
     return None
@@ -102,9 +102,9 @@ def _mapping(name: str, data: bytes, head: bytes) -> Problem:
         return Problem(name, "", "is JSON of rocprofv3", _PROFILER)
     if b'"TraceProcessEvent"' in data or b'"CudaEvent"' in data:
         return Problem(name, "", "is an export of Nsight Systems (JSON)", _NSYS_WAY)
-    if b'"measurements"' in head and b'"pc_str"' in head:
+    if first_bytes.is_operators(head):
         said = "is a table of operators that FlexFlow measured, without their order"
-        return Problem(name, "", said, _FLEXFLOW)
+        return Problem(name, "", said, _TABLE)
     return Problem(name, "", "is JSON without traceEvents and without nodes", WANTED)
 
 

@@ -75,7 +75,7 @@ def test_what_a_file_is_instead(tmp_path: Path, text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ({"segments": []}, "is a snapshot of memory by PyTorch"),
+        ({"segments": []}, "holds no segment and no event: nothing was allocated"),
         ([1, 2], "is a pickle of something else"),
         (Path("x"), "is a pickle that names 'pathlib.PosixPath', which is not loaded"),
     ],
