@@ -1,0 +1,28 @@
+//! Serving of requests by inference engines, from event to event.
+//!
+//! Requests arrive at a fleet of engines (`fleet.rs`). An engine (`engine.rs`) has schedulers
+//! (`scheduler.rs`), which choose what each step runs, and a cache of keys and values in blocks
+//! (`pool.rs`, `content.rs`). The time of a step comes from tables (`timing.rs`). Steps in which
+//! nothing changes but lengths are run without the scheduler (`steady.rs`).
+//! Not here: models, kernels, networks and loads, which `python/armillary/serve` turns into tables
+//! and requests. Times are ps.
+
+mod content;
+mod engine;
+mod fleet;
+mod pool;
+mod request;
+mod scheduler;
+mod steady;
+mod timing;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::engine::{Kind, Sums};
+pub use content::{Piece, output_of};
+pub use fleet::{Arrivals, Fleet, Outcome, Record, Routing, Sample, Stopped, Transfer, run};
+pub use request::Request;
+pub use scheduler::{Batch, Part, Scheduler, Settings, Token};
+pub use steady::Gaps;
+pub use timing::{Grid, Line, Table, Term, Timing};

@@ -1,0 +1,224 @@
+//! Drawn fleets and loads.
+
+use crate::fleet::Run;
+use crate::*;
+use proptest::prelude::*;
+
+/// Steps of 1 ms, 10 us for each token, 1 us for each request and 1,000 tokens of its context.
+fn timing(windowed: u32, overlapped: bool) -> Timing {
+    let line =
+        |slope: f64, start: f64| Line::new(vec![0.0, 1.0], vec![start, start + slope]).unwrap();
+    let grid = Grid::new(
+        vec![0.0, 1.0, 64.0],
+        vec![0.0, 100.0, 1000.0],
+        &[0.0, 0.0, 0.0, 0.0, 1e-7, 2e-6, 0.0, 8e-6, 1e-4],
+    );
+    let term = |name: &str, table: Table, host: bool| Term { name: name.into(), table, host };
+    Timing {
+        terms: vec![
+            term("linear", Table::Rows(line(1e-5, 1e-3)), false),
+            term("experts", Table::AllRows(line(1e-6, 1e-4)), false),
+            term("head", Table::Sampled(line(1e-6, 0.0)), false),
+            term("decode", Table::Decode(grid.clone().unwrap(), 0), false),
+            term("window", Table::Decode(grid.unwrap(), windowed), false),
+            term("prefill", Table::Prefill(line(2e-6, 0.0)), false),
+            term("host", Table::Sequences(line(1e-6, 5e-4)), true),
+        ],
+        graphs: vec![1, 2, 4, 8, 16, 24, 32],
+        mixed_graphs: false,
+        eager: 2e-3,
+        overlapped,
+    }
+}
+
+prop_compose! {
+    fn settings()(
+        block in prop::sample::select(vec![1u32, 4, 16]),
+        extra in 0u32..400,
+        sequences in 1u32..24,
+        tokens in 8u32..256,
+        long_prefill in prop::sample::select(vec![0u32, 0, 16]),
+        flags in any::<[bool; 5]>(),
+        drafts in prop::sample::select(vec![0u32, 0, 0, 2]),
+    ) -> Settings {
+        let longest = 400u32;
+        Settings {
+            block,
+            blocks: (longest + 8).div_ceil(block) + extra / block,
+            sequences,
+            tokens: tokens.max(if flags[0] { 0 } else { longest }),
+            longest,
+            chunked: flags[0],
+            long_prefill,
+            priority: flags[1],
+            caching: flags[2],
+            asynchronous: flags[3],
+            drafts,
+            lookahead: drafts,
+            recomputes_last: flags[4] && drafts > 0,
+            whole: flags[4],
+        }
+    }
+}
+
+fn requests() -> impl Strategy<Value = Vec<Request>> {
+    let pieces = prop::collection::vec((0u64..6, 1u32..80), 1..4);
+    let request = (pieces, 1u32..120, -1i64..2).prop_map(|(pieces, output, priority)| Request {
+        priority,
+        prompt: pieces.into_iter().map(|(content, length)| Piece { content, length }).collect(),
+        output,
+    });
+    prop::collection::vec(request, 1..30)
+}
+
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    let open = prop::collection::vec(0u64..40_000_000_000, 30).prop_map(|mut times| {
+        times.sort_unstable();
+        Arrivals::Open(times)
+    });
+    prop_oneof![open, (1u32..30).prop_map(Arrivals::Closed)]
+}
+
+prop_compose! {
+    fn fleets()(
+        settings in settings(),
+        decode in settings(),
+        numbers in (1u32..3, 1u32..3, 1u32..4),
+        apart in any::<bool>(),
+        window in prop::sample::select(vec![0u32, 50]),
+        overlapped in any::<bool>(),
+        routing in prop::sample::select(vec![Routing::RoundRobin, Routing::LeastLoaded, Routing::Prefix(2)]),
+    ) -> Fleet {
+        let kind = |settings: Settings| Kind {
+            engines: numbers.0,
+            ranks: numbers.1,
+            stages: numbers.2,
+            settings,
+            timing: timing(window, overlapped),
+            acceptance: vec![0.7, 0.5],
+        };
+        let transfer = Transfer { seconds: Line::new(vec![0.0, 100.0], vec![1e-4, 1e-3]).unwrap() };
+        Fleet { engines: kind(settings), decode: apart.then(|| (kind(decode), transfer)), routing }
+    }
+}
+
+fn open(arrivals: &Arrivals, requests: usize) -> Arrivals {
+    match arrivals {
+        Arrivals::Open(times) => Arrivals::Open(times[..requests].to_vec()),
+        closed => closed.clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Steps that are run without the scheduler change nothing that it would not have changed.
+    #[test]
+    fn coasting_equals_scheduling_each_step(fleet in fleets(), requests in requests(), arrivals in arrivals()) {
+        let arrivals = open(&arrivals, requests.len());
+        let fast = run(&fleet, &requests, &arrivals, |_, _| true).unwrap();
+        let mut slow = Run::new(&fleet, &requests, &arrivals);
+        slow.step_by_step = true;
+        let slow = slow.finish(|_, _| true).unwrap();
+        prop_assert_eq!(&fast.records, &slow.records);
+        prop_assert_eq!((fast.gaps.count, fast.gaps.max, fast.gaps.mean()), (slow.gaps.count, slow.gaps.max, slow.gaps.mean()));
+        for (fast, slow) in fast.sums.iter().zip(&slow.sums) {
+            prop_assert_eq!((fast.steps, fast.parts, fast.tokens, fast.busy), (slow.steps, slow.parts, slow.tokens, slow.busy));
+            for (one, other) in fast.terms.iter().zip(&slow.terms) {
+                prop_assert!((one - other).abs() <= 1e-9 * other.max(1e-9), "{one} {other}");
+            }
+        }
+    }
+
+    /// No token is lost, times are in order, and nothing is faster than its parts.
+    #[test]
+    fn what_goes_in_comes_out(fleet in fleets(), requests in requests(), arrivals in arrivals()) {
+        let arrivals = open(&arrivals, requests.len());
+        let found = run(&fleet, &requests, &arrivals, |_, _| true).unwrap();
+        let mut gaps = 0;
+        for (record, request) in found.records.iter().zip(&requests) {
+            prop_assert!(record.arrival <= record.admitted && record.admitted < record.first && record.first <= record.end);
+            prop_assert!(record.first - record.admitted >= 1_000_000_000);
+            if fleet.decode.is_some() {
+                // A step for the prompt, the way, and a step for the first token.
+                prop_assert!(record.first - record.arrival >= 2_000_000_000 + record.transfer);
+                prop_assert!(record.transfer >= 100_000_000);
+            }
+            gaps += u64::from(request.output) - 1;
+            prop_assert!(record.cached < request.prompt_tokens().max(1));
+        }
+        let drafts = fleet.engines.settings.drafts + fleet.decode.as_ref().map_or(0, |(kind, _)| kind.settings.drafts);
+        if drafts == 0 {
+            prop_assert_eq!(found.gaps.count, gaps);
+            let generated: u64 = requests.iter().map(|request| u64::from(request.output)).sum();
+            let steps: u64 = found.sums.iter().map(|sums| sums.parts).sum();
+            prop_assert!(steps >= generated);
+        }
+        for sample in &found.samples {
+            prop_assert!(sample.running as usize + sample.waiting as usize <= requests.len());
+        }
+    }
+
+    /// Equally urgent requests are admitted in the order in which they arrive.
+    #[test]
+    fn nobody_is_overtaken(mut fleet in fleets(), requests in requests(), arrivals in arrivals()) {
+        fleet.engines.settings.priority = false;
+        (fleet.engines.engines, fleet.engines.ranks, fleet.decode) = (1, 1, None);
+        let arrivals = open(&arrivals, requests.len());
+        let found = run(&fleet, &requests, &arrivals, |_, _| true).unwrap();
+        prop_assert!(found.records.windows(2).all(|pair| pair[0].admitted <= pair[1].admitted));
+    }
+}
+
+/// Contexts of one request grow token by token: the time of each step is that of the tables.
+#[test]
+fn a_single_request_takes_the_time_of_its_steps() {
+    let settings = Settings {
+        block: 16,
+        blocks: 100,
+        sequences: 8,
+        tokens: 64,
+        longest: 1000,
+        chunked: true,
+        long_prefill: 0,
+        priority: false,
+        caching: false,
+        asynchronous: false,
+        drafts: 0,
+        lookahead: 0,
+        recomputes_last: false,
+        whole: false,
+    };
+    let timing = timing(0, false);
+    let request =
+        Request { priority: 0, prompt: vec![Piece { content: 1, length: 100 }], output: 11 };
+    let fleet = Fleet {
+        engines: Kind { engines: 1, ranks: 1, stages: 1, settings, timing, acceptance: vec![] },
+        decode: None,
+        routing: Routing::RoundRobin,
+    };
+    let found = run(&fleet, &[request], &Arrivals::Open(vec![5]), |_, _| true).unwrap();
+    let host = 5e-4 + 1e-6;
+    // Two chunks of the prompt, of 64 and 36 tokens, launched one by one.
+    let chunk = |rows: f64, before: f64, sampled: f64| {
+        let device: f64 = 1e-3 + 1e-5 * rows + 1e-4 + 1e-6 * rows + 1e-6 * sampled + 2e-6 * rows;
+        let _ = before;
+        device.max(2e-3) + host
+    };
+    let first = chunk(64.0, 0.0, 0.0) + chunk(36.0, 64.0, 1.0);
+    let decode = |context: f64| {
+        let attention = 1e-7 + (context - 100.0) / 900.0 * 1.9e-6;
+        1e-3 + 1e-5 + 1e-4 + 1e-6 + 1e-6 + 2.0 * attention + host
+    };
+    let rest: f64 = (101..111).map(|context| decode(f64::from(context))).sum();
+    let ps = |seconds: f64| (seconds * 1e12).round() as u64;
+    let record = found.records[0];
+    assert!(record.first.abs_diff(5 + ps(first)) <= 2, "{} {}", record.first, ps(first));
+    assert!(
+        (record.end - record.first).abs_diff(ps(rest)) <= 10,
+        "{} {}",
+        record.end - record.first,
+        ps(rest)
+    );
+    assert_eq!(found.gaps.count, 10);
+}
