@@ -16,6 +16,10 @@ OUTPUTS = 1_000_000
 """The output of request r is the segment `OUTPUTS + r`."""
 
 
+MOST = 400
+"""Tokens of outputs after which a load has enough requests."""
+
+
 @dataclass
 class Wanted:
     """A request of a load. `after` is the request after whose end it comes, if any."""
@@ -81,7 +85,10 @@ class Prompts:
     def fresh(self, longest: int) -> list[int]:
         """A segment that nothing else has."""
         self.own += 1
-        return [self.own, self.draw.randint(1, max(1, longest))]
+        length = self.draw.randint(1, max(1, longest))
+        if self.kind == "equal prompts" and length > self.block and self.draw.random() < 0.6:
+            length -= length % self.block
+        return [self.own, length]
 
     def prompt(self, before: list[Wanted]) -> tuple[Segments, int | None]:
         """A prompt, and the request whose prompt and output it begins with, if any."""
@@ -105,25 +112,32 @@ class Prompts:
 
 
 def requests(draw: random.Random, kind: str, block: int) -> list[Wanted]:
-    """Drawn requests of a load."""
-    count = draw.randint(4, 40 if draw.random() < 0.15 else 14)
-    longest = draw.choice([2, 4, 8]) * block if kind == "chunks" else draw.randint(1, 4) * block
-    output = draw.randint(12, 40) if kind == "pressure" else draw.randint(1, 24)
+    """Drawn requests of a load. Memory runs short where prompts are short and outputs long,
+    because the scheduler admits what it has room for."""
+    count = draw.randint(4, 16) + (draw.randint(8, 24) if draw.random() < 0.2 else 0)
+    longest, output = draw.randint(1, 4) * block, draw.randint(1, 32)
+    if kind in ("pressure", "priority") or draw.random() < 0.3:
+        longest, output = draw.randint(2, 2 * block), draw.randint(block, 4 * block)
+    if kind == "chunks":
+        longest = draw.choice([4, 6, 10]) * block
     prompts = Prompts(draw, kind, block, longest)
-    spread = draw.choice([0, 0, 10, 30]) if kind != "arrivals" else draw.choice([20, 50])
+    spread = (
+        draw.choice([20, 50]) if kind in ("arrivals", "priority") else draw.choice([0, 0, 10, 30])
+    )
+    # Later requests that are more urgent take blocks of the first ones of a batch.
+    newest = kind == "priority" and draw.random() < 0.5
     found: list[Wanted] = []
     arrival = 0
-    for _ in range(count):
+    while len(found) < count and sum(each.output for each in found) < MOST:
         if spread:
             arrival += int(draw.expovariate(count / spread))
         prompt, after = prompts.prompt(found)
         waits = after is not None and draw.random() < 0.8
-        priority = draw.choice([-1, 0, 0, 1, 2, 5])
         found.append(
             Wanted(
                 draw.randint(0, 4) if waits else arrival,
-                priority,
-                draw.randint(1, output),
+                -(len(found) // 2) if newest else draw.choice([-1, 0, 0, 1, 2, 5]),
+                draw.randint(1 + output // 4, output),
                 prompt,
                 after if waits else None,
             )
@@ -142,14 +156,17 @@ def settings(
         model = max(2 + max(each.tokens for each in wanted), max(totals) - draw.randint(0, 8))
     least = math.ceil(model / block)
     plenty = sum(math.ceil(total / block) for total in totals) + 4
-    tight = {"pressure": 0.9, "priority": 0.8, "prefixes": 0.7, "sessions": 0.6}.get(kind, 0.4)
-    if draw.random() < tight:
-        blocks = least + draw.randint(0, max(1, least // 2))
+    tight = {"pressure": 1, "prefixes": 0.7, "sessions": 0.6}.get(kind, 0.4)
+    if kind == "priority":
+        blocks = draw.randint(least, 2 * least)
+    elif draw.random() < tight:
+        blocks = least + draw.randint(0, max(1, least // 3))
     else:
         blocks = draw.randint(least, max(least, plenty))
-    seats = draw.randint(1, 3) if kind == "seats" else draw.randint(2, 16)
+    seats = draw.randint(1, 3) if kind == "seats" else draw.randint(3, 16)
     whole = kind == "whole prompts" or (kind == "mixed" and draw.random() < 0.2)
-    budget = draw.randint(8, 3 * block) if kind == "chunks" else draw.randint(8, 8 * block)
+    most = 2 if kind == "chunks" or (how in SPECULATIONS and draw.random() < 0.5) else 8
+    budget = draw.randint(4, most * block)
     speculative = draw.randint(1, 5) if how in SPECULATIONS else 0
     budget = max(budget, seats * (2 if how == "draft_model" else 1), model if whole else 0)
     threshold = 0
@@ -166,7 +183,7 @@ def settings(
         "max_model_len": model,
         "chunked_prefill": not whole,
         "long_prefill_token_threshold": threshold,
-        "scheduler_reserve_full_isl": draw.random() < 0.75,
+        "scheduler_reserve_full_isl": draw.random() < (0.5 if kind == "pressure" else 0.75),
         "policy": "priority" if by_priority else "fcfs",
         "prefix_caching": cached,
         "async_scheduling": how == "async",

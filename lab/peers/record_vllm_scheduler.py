@@ -1,7 +1,7 @@
 """Decisions of vLLM's scheduler, step by step, on drawn loads (`draw_serving_loads.py`).
 
-A load has `kind`, `settings`, `requests`, `counts` and `steps`. Settings have vLLM's names, but
-`blocks` is its `num_gpu_blocks`: it counts the null block, so requests can have `blocks - 1`.
+A load has `kind`, `settings`, `requests`, `counts`, `steps` and `left`. Settings have vLLM's names,
+but `blocks` is its `num_gpu_blocks`: it counts the null block, so requests can have `blocks - 1`.
 
 A request is `[arrival, priority, output, [[segment, length], ...]]`, and its number is its place.
 It is handed over before the call of `schedule` with that number, in order of numbers. Token i of
@@ -20,7 +20,65 @@ With `async_scheduling`, the update after a call is that of the batch before, as
 whose queue has two batches. A batch that is not empty and alone in the queue is not awaited.
 
 `counts` are steps, preemptions, requests with a chunk that does not end the prompt, cached tokens
-of admissions, and evictions of cached blocks."""
+of admissions, and evictions of cached blocks. `left` is the queue of free blocks at the end, from
+the front: `[block, 1 if it is still cached]`. Blocks are numbered from 1.
+
+The scheduler's rules in 0.19.0, for full attention. A request has N tokens that are known (prompt
+and outputs so far), C that are computed, D drafts, and H outputs in flight (0 unless async). A
+block has B tokens.
+
+Running requests first, in order of admission, while the budget of tokens lasts:
+
+- With H > 0 and C + 2 - H >= prompt + `max_tokens`, the request is passed over: it ends in flight.
+- It wants N + D + H - C tokens, at most the threshold of long prompts (if not 0), the rest of the
+  budget, and `max_model_len` - 1 - C. If that is 0, the next request is tried.
+- If blocks are missing, a victim is preempted, as often as needed. With fcfs it is the last running
+  request. With priority it is the one with the largest (priority, arrival time), the first of equal
+  ones in the list. A victim that is in the batch already leaves it, and its tokens return to the
+  budget. If a victim stands before the request but is not in the batch, the request after this one
+  is passed over in this step.
+- A request that is its own victim ends the loop. Those after it are not in the batch.
+- A victim's blocks are freed; C = D = 0; its outputs stay. It goes to the front of the queue (fcfs)
+  or to its place (priority). Its output in flight is still appended, and can end it in the queue.
+
+Waiting requests next, unless one was preempted in this step:
+
+- They end where the budget or `max_num_seqs` is used up. They end too where the first of the queue
+  can't be admitted: others behind it are not tried, and nothing is preempted for it.
+- The queue is in order of arrival, or a heap by (priority, arrival time, name as text).
+- It wants N less the cached tokens, at most the threshold. Without chunked prefill it is left
+  if that is more than the rest of the budget; with it, the rest is taken.
+- With `scheduler_reserve_full_isl`, blocks for all N tokens must be free, not only for the chunk.
+- There is no watermark, and the numbers of partial prefills are not used.
+
+After that, C grows by the scheduled tokens. A request gives outputs if C reaches N + H. Async, it
+then has H + 1 + drafts in flight, and D = `speculative_tokens` placeholders.
+
+The update walks through the batch. Rejected drafts leave C (and H, if they are not 0). Outputs are
+appended one by one until `max_tokens` or `max_model_len` is reached; the rest is dropped. Blocks of
+a request that ends are freed at once. Not async, proposals become D, unless the request is still in
+its prompt. A request that is not in the batch keeps its drafts.
+
+Blocks:
+
+- The queue of free blocks has 1, 2, 3, ... at first. Blocks are taken from its front; a cached one
+  is forgotten then. A request frees its blocks from the last to the first, to the end of the queue,
+  also those that are not cached. A block that others hold is not freed.
+- Slots are needed for C + scheduled tokens + lookahead, at most `max_model_len`. The lookahead is
+  `speculative_tokens` for running requests with `eagle` and `draft_model`, else 0. Blocks for
+  rejected drafts stay with the request.
+- Admission counts cached blocks that are free as taken. They leave the queue of free blocks before
+  new ones are taken, from whatever place. Looking up changes nothing.
+- A block is cached when it is scheduled, not when it is computed: all full blocks of min(C +
+  scheduled, N) tokens. So requests later in the batch find it, and a victim of the same step leaves
+  blocks in the cache that nobody computed. Async, blocks of outputs are cached in the update: full
+  blocks of C - H tokens, for requests that are still running, also if they end.
+- The last output is never computed, so a block that it fills isn't cached.
+- At most (N - 1) // B blocks are found, from the first to the first miss, so that one token is
+  computed. The block that is computed again has a second copy. The copy that was cached first is
+  found while it is there. `eagle` gives the last found block back.
+
+`draft_model` has a smaller budget: `max_num_batched_tokens` - `max_num_seqs`."""
 
 from __future__ import annotations
 
@@ -339,12 +397,14 @@ class Run:
         ]
         preemptions = sum(len(each[1]) for each in self.steps)
         counts = [step, preemptions, len(self.chunked), self.hits, self.evictions]
+        free = self.scheduler.kv_cache_manager.block_pool.free_block_queue.get_all_free_blocks()
         return {
             "kind": self.load.kind,
             "settings": self.settings,
             "requests": requests,
             "counts": counts,
             "steps": shortened(self.steps),
+            "left": [[each.block_id, int(each.block_hash is not None)] for each in free],
         }
 
 
@@ -384,10 +444,10 @@ def answers() -> Answers:
     """Loads by how the scheduler is used."""
     init_none_hash(sha256)
     return {
-        "plain": recorded(30, ("plain",)),
-        "async": recorded(10, ("async",)),
-        "speculative": recorded(9, SPECULATIONS),
-        "async speculative": recorded(6, ("eagle", "draft_model"), pending=True),
+        "plain": recorded(200, ("plain",)),
+        "async": recorded(40, ("async",)),
+        "speculative": recorded(30, SPECULATIONS),
+        "async speculative": recorded(20, ("eagle", "draft_model"), pending=True),
     }
 
 

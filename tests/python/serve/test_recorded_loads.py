@@ -120,3 +120,45 @@ def test_loads_keep_the_laws_of_scheduling(way: str) -> None:
         for number, step in enumerate(steps_of(load)):
             walk.step(number, step)
         assert walk.ended == set(range(len(load["requests"])))
+
+
+@pytest.mark.parametrize("way", RECORDED)
+def test_blocks_at_the_end_are_all_free(way: str) -> None:
+    """Blocks are numbered from 1, because block 0 is the null block. Only caching keeps content."""
+    for load in RECORDED[way]:
+        blocks = [block for block, _ in load["left"]]
+        assert sorted(blocks) == list(range(1, load["settings"]["blocks"]))
+        cached = sum(kept for _, kept in load["left"])
+        assert not cached or load["settings"]["prefix_caching"]
+
+
+def test_counts_are_those_of_the_steps() -> None:
+    for load in (each for loads in RECORDED.values() for each in loads):
+        steps = list(steps_of(load))
+        hits = sum(cached or 0 for step in steps for _, _, cached in batch_of(step))
+        preemptions = sum(len(step[1]) for step in steps)
+        counts = load["counts"]
+        assert [counts[place] for place in (STEPS, PREEMPTIONS, HITS)] == [
+            len(steps),
+            preemptions,
+            hits,
+        ]
+
+
+def test_draws_reach_what_they_are_drawn_for() -> None:
+    """Many loads preempt, cut prompts, hit the cache and evict from it, of each way."""
+    assert [len(loads) for loads in RECORDED.values()] == [200, 40, 30, 20]
+    for way, loads in RECORDED.items():
+        for place in (PREEMPTIONS, CHUNKED, HITS, EVICTIONS):
+            assert sum(load["counts"][place] > 0 for load in loads) >= len(loads) / 6, (way, place)
+    kinds = {
+        "pressure": PREEMPTIONS,
+        "priority": PREEMPTIONS,
+        "chunks": CHUNKED,
+        "prefixes": HITS,
+        "sessions": HITS,
+        "equal prompts": HITS,
+    }
+    for kind, place in kinds.items():
+        counts = [load["counts"][place] for load in RECORDED["plain"] if load["kind"] == kind]
+        assert sum(count > 0 for count in counts) >= len(counts) / 2, kind
