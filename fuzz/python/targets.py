@@ -435,6 +435,7 @@ def _network(folder: Path, files: Files) -> object:
     named = {
         "closfabric.yaml": {"nvlink": "1 GB/s", "pcie": "1 GB/s"},
         "topology.conf": {"uplink": "1 GB/s"},
+        "iblinkinfo.txt": {"cable_latency": "1 us"},
         "ibnetdiscover.txt": {"cable_latency": "1 us"},
     }
     given = next((named[name] for name in files if name in named), {})

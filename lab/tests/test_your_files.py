@@ -56,6 +56,7 @@ MADE: dict[str, Callable[[], bytes]] = {
     ),
     "train.log": lambda: targets._TRAINED,
     "fabric.txt": (ROOT / "tests/python/wiring/data/ibnetdiscover.txt").read_bytes,
+    "links.txt": (ROOT / "tests/python/wiring/data/iblinkinfo.txt").read_bytes,
     "topology.conf": (ROOT / "tests/python/wiring/data/topology.conf").read_bytes,
     "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
     "nccl.log": LOG.encode,
@@ -92,7 +93,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 29
+    assert len(ROWS) == 30
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

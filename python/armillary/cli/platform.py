@@ -278,6 +278,7 @@ class Format(StrEnum):
     infragraph = "infragraph"
     slurm = "slurm"
     infiniband = "infiniband"
+    iblinkinfo = "iblinkinfo"
 
 
 @app.command("import")
@@ -287,7 +288,7 @@ def import_(
         typer.Argument(
             metavar="FILE",
             help="NCCL's topology, nvidia-smi topo -m, InfraGraph, topology.conf of Slurm, "
-            "ibnetdiscover, or ASTRA-sim 1.0 (--system).",
+            "ibnetdiscover or iblinkinfo, or ASTRA-sim 1.0 (--system).",
         ),
     ],
     out: Annotated[

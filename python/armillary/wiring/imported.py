@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import documents
 from ..errors import InputError, Problem
-from . import infiniband, infragraph, nccl_xml, nvidia_smi, slurm
+from . import iblinkinfo, infiniband, infragraph, nccl_xml, nvidia_smi, slurm
 from .assumed import Assumed
 from .node import Node
 from .unused_devices import without_cards, without_dead_ends
@@ -22,6 +22,7 @@ FORMATS = {
     "infragraph": infragraph.HELP,
     "slurm": slurm.HELP,
     "infiniband": infiniband.HELP,
+    "iblinkinfo": iblinkinfo.HELP,
 }
 """Formats by name, with what each is."""
 MOST_NODES = 4096
@@ -110,6 +111,8 @@ def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> t
         return infragraph.read(text, file, assumed), "infragraph"
     if format_ == "infiniband" or (format_ is None and infiniband.is_fabric(text)):
         return infiniband.read(text, file, assumed), "infiniband"
+    if format_ == "iblinkinfo" or (format_ is None and iblinkinfo.is_fabric(text)):
+        return iblinkinfo.read(text, file, assumed), "iblinkinfo"
     if format_ == "slurm" or (format_ is None and slurm.is_slurm(text)):
         return slurm.read(text, file, assumed), "slurm"
     raise InputError([Problem(file, "", "is in no format that can be imported", _allowed())])
@@ -122,7 +125,7 @@ def _allowed() -> str:
 def _several(node: Node, file: str, found: str, nodes: int) -> list[Problem]:
     if nodes == 1:
         return []
-    if found in ("infragraph", "slurm", "infiniband"):
+    if found in ("infragraph", "slurm", "infiniband", "iblinkinfo"):
         return [Problem(file, f"--nodes {nodes}", "the file has all nodes", "--nodes 1")]
     if not node.ports:
         message = "the file has no network card that could join nodes"

@@ -21,8 +21,8 @@ from .slurm import natural
 
 HELP = "the output of ibnetdiscover"
 MOST = 1 << 17
-_RATES = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 13.64, "EDR": 25.0}
-_RATES |= {"HDR": 50.0, "NDR": 100.0, "XDR": 200.0}
+RATES = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 13.64, "EDR": 25.0}
+RATES |= {"HDR": 50.0, "NDR": 100.0, "XDR": 200.0}
 """Gb/s of a lane."""
 _NODE = re.compile(
     r'(Switch|Ca|Rt)\s+\d{1,5}\s+"([SHR]-[0-9a-fA-F]{1,16})"\s*#\s*"([^"]{0,200})".*'
@@ -36,8 +36,9 @@ _SHARP = re.compile(r"Aggregation Node|SHARP", re.IGNORECASE)
 
 
 @dataclass
-class _Fabric:
-    """Devices by identity, with their descriptions, and links by their two ports: Gb/s."""
+class Fabric:
+    """Devices by identity (`S-`, `H-` or `R-` and a number), with their descriptions, and links by
+    their two ports: Gb/s."""
 
     names: dict[str, str] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
@@ -54,7 +55,7 @@ def is_fabric(text: str) -> bool:
 
 def read(text: str, file: str, assumed: Assumed) -> Node:
     """The fabric that the file describes. Raises `InputError` listing every problem."""
-    fabric, problems, own = _Fabric(), list[Problem](), ""
+    fabric, problems, own = Fabric(), list[Problem](), ""
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if found := _NODE.fullmatch(line):
@@ -72,20 +73,20 @@ def read(text: str, file: str, assumed: Assumed) -> Node:
         problems += _missing(fabric, file)
     if problems:
         raise InputError(problems)
-    return _node(fabric, file, assumed)
+    return joined(fabric, "output of ibnetdiscover", file, assumed)
 
 
 def _add(
-    fabric: _Fabric, own: str, link: re.Match[str], file: str, number: int
+    fabric: Fabric, own: str, link: re.Match[str], file: str, number: int
 ) -> Iterator[Problem]:
     """A link, which each of its ends may list."""
     ends = ((own, int(link[1])), (link[2], int(link[3])))
     speed = _SPEED.search(link[4])
-    if speed is None or speed[2] not in _RATES:
+    if speed is None or speed[2] not in RATES:
         message = f"the link ends in {link[4].strip()[-20:]!r}, which is not a width and a speed"
         yield Problem(file, f"line {number}", message, "4xHDR, for example")
         return
-    rate = int(speed[1]) * _RATES[speed[2]]
+    rate = int(speed[1]) * RATES[speed[2]]
     first, second = sorted(ends)
     if fabric.links.setdefault((first, second), rate) != rate:
         yield Problem(file, f"line {number}", "the other end of this link has another speed", HELP)
@@ -94,7 +95,7 @@ def _add(
         fabric.names.setdefault(link[2], said[1])
 
 
-def _missing(fabric: _Fabric, file: str) -> Iterator[Problem]:
+def _missing(fabric: Fabric, file: str) -> Iterator[Problem]:
     for name, line in sorted(fabric.lines.items()):
         if name.startswith("S-") and name not in fabric.declared:
             message = f"switch {name} is not in the file"
@@ -103,7 +104,9 @@ def _missing(fabric: _Fabric, file: str) -> Iterator[Problem]:
         yield Problem(file, "", f"{len(fabric.links):,} links", f"at most {MOST:,}")
 
 
-def _node(fabric: _Fabric, file: str, assumed: Assumed) -> Node:
+def joined(fabric: Fabric, title: str, file: str, assumed: Assumed) -> Node:
+    """The devices of a fabric with the links between them. Raises `InputError` for parts that
+    nothing joins."""
     left_out = {name for name in {*fabric.names, *fabric.lines} if name.startswith("R-")}
     sharp = {name for name, said in fabric.names.items() if name[0] == "H" and _SHARP.search(said)}
     left_out |= sharp
@@ -114,7 +117,7 @@ def _node(fabric: _Fabric, file: str, assumed: Assumed) -> Node:
     used = {name for pair in speeds for name in pair}
     tiers = _tiers(speeds, file)
     names = _names(fabric, used)
-    node = Node("output of ibnetdiscover")
+    node = Node(title)
     node.npus = sorted((names[each] for each in used if each[0] == "H"), key=natural)
     switches = sorted((names[each], each) for each in used if each[0] == "S")
     node.switches = {name: tiers[each] for name, each in switches}
@@ -128,7 +131,7 @@ def _node(fabric: _Fabric, file: str, assumed: Assumed) -> Node:
     return node
 
 
-def _names(fabric: _Fabric, used: set[str]) -> dict[str, str]:
+def _names(fabric: Fabric, used: set[str]) -> dict[str, str]:
     """Descriptions as names, where they are there and belong to one device."""
     said = {each: "_".join(fabric.names.get(each, "").split()) for each in used}
     count = Counter(said.values())
