@@ -134,6 +134,27 @@ def _exports() -> list[Files]:
     return [{"run.sqlite": data}, {"run.sqlite.gz": gzip.compress(data)}]
 
 
+def _profiles() -> list[Files]:
+    """Profiles of XLA: of GPUs and CPUs as they were written, of a TPU, and of a CPU as JSON."""
+    from profiled_tpu import small
+
+    folder = ROOT / "tests/python/data/xplane"
+
+    def unpacked(name: str) -> bytes:
+        return gzip.decompress((folder / f"{name}.gz").read_bytes())
+
+    document = json.loads(unpacked("cpu_8.trace.json"))
+    named = [each for each in document["traceEvents"] if each.get("ph") == "M"]
+    events = [each for each in document["traceEvents"] if "args" in each and each not in named]
+    document["traceEvents"] = [*named, *events[-200:]]
+    return [
+        {"tpu.xplane.pb": small()},
+        {"cpu_8.trace.json": json.dumps(document).encode()},
+        {"mi300_8.xplane.pb": unpacked("mi300_8.xplane.pb")},
+        {"cpu_8.xplane.pb": unpacked("cpu_8.xplane.pb")},
+    ]
+
+
 def _xla() -> list[Files]:
     folder = ROOT / "tests/python/data/xla"
 
@@ -451,6 +472,7 @@ TARGETS = (
     Target("host_trace", _host, _import),
     Target("task_graph", _task_graphs, _import),
     Target("xla", _xla, _import),
+    Target("profile", _profiles, _import),
     Target("flight_recorder", _flight_recorders, _import_dumps),
     Target("nsys_export", _exports, _import),
     Target("workload_json", lambda: [_written()], _workload, ".et"),

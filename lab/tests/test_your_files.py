@@ -39,6 +39,7 @@ LOG = """\
 GEMMS = "m,n,k,dtype,tflops\n1024,1024,1024,fp16,119.4\n8192,8192,8192,fp16,253.7\n"
 TEXT = "DATA\n1\nlayer -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 1048576 10\n"
 SMALL = "tests/python/data/flexflow/flexnet_taskgraph_small.fbuf.gz"
+PROFILE = "tests/python/data/xplane/cpu_8"
 XLA = "tests/python/data/xla/tensor_4"
 MADE: dict[str, Callable[[], bytes]] = {
     "trace.json": lambda: targets._kineto()[0]["kineto.json"],
@@ -68,7 +69,8 @@ MADE: dict[str, Callable[[], bytes]] = {
     "dlrm.yml": (ROOT / "examples/checkpoints/dlrm.yml").read_bytes,
     "run.nsys-rep": lambda: b"\x51\x00\x01",
     "run.sqlite": lambda: targets._exports()[0]["run.sqlite"],
-    "host.xplane.pb": lambda: b"\n\x20\x12\x0e/host:metadata",
+    "host.xplane.pb": lambda: gzip.decompress((ROOT / f"{PROFILE}.xplane.pb.gz").read_bytes()),
+    "host.trace.json.gz": (ROOT / f"{PROFILE}.trace.json.gz").read_bytes,
     "strategy.pb": lambda: smaller_targets._flexflow_tables()[0]["s.pb"],
     "measures.json": lambda: smaller_targets._flexflow_tables()[1]["m.json"],
     "snapshot.pickle": lambda: smaller_targets._snapshots()[0]["s.pickle"],
@@ -93,7 +95,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 30
+    assert len(ROWS) == 31
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

@@ -46,10 +46,10 @@ Traces = Annotated[
     list[str],
     typer.Argument(
         metavar="TRACE...|TABLE...",
-        help="Execution and Kineto traces of one run, dumps of its flight recorders, or SQLite "
-        "exports of Nsight Systems: files, directories, archives. Or a task graph, a strategy or "
-        "measured operators of FlexFlow, or a module of XLA (HLO). Or tables of measured kernels: "
-        ".csv, .csv.gz.",
+        help="Execution and Kineto traces of one run, dumps of its flight recorders, SQLite "
+        "exports of Nsight Systems, or profiles of XLA: files, directories, archives. Or a task "
+        "graph, a strategy or measured operators of FlexFlow, or a module of XLA (HLO). Or tables "
+        "of measured kernels: .csv, .csv.gz.",
     ),
 ]
 Out = Annotated[

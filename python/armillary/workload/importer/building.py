@@ -81,7 +81,10 @@ def program(
         else:
             last.append(
                 result.compute(
-                    name, deps, duration_ps=item.duration, kernel=kernels.kind(item.name)
+                    name,
+                    deps,
+                    duration_ps=item.duration,
+                    kernel=item.work or kernels.kind(item.name),
                 )
             )
     result.label = ""
@@ -105,7 +108,7 @@ def _communicate(
         call = entry.call
         group, size, before = groups(entry.members, call.kind)
         if call.kind in ("send", "recv") and call.peer >= 0 and call.bytes >= 0:
-            nodes.append(_message(result, source.rank, entry, name, deps))
+            nodes.append(_message(result, source.rank, entry, name, deps, duration))
         elif size < 2:
             nodes.append(result.compute(name, deps, duration_ps=duration))
         else:
@@ -125,7 +128,9 @@ def effective(call: CommunicationCall) -> tuple[str, int]:
     return ("barrier", 0) if unknown or call.kind == "barrier" else (call.kind, call.bytes)
 
 
-def _message(result: Program, rank: int, entry: Placed, name: str, deps: list[int]) -> int:
+def _message(
+    result: Program, rank: int, entry: Placed, name: str, deps: list[int], duration: int
+) -> int:
     offset = entry.members[entry.call.peer] - rank
     add = result.send if entry.call.kind == "send" else result.recv
-    return add(name, deps, offset, entry.call.bytes, 0)
+    return add(name, deps, offset, entry.call.bytes, 0, duration_ps=duration)

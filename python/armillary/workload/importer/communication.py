@@ -40,11 +40,7 @@ class Communication:
 
 def find(trace: Trace, links: Launches, host: HostLinks) -> Communication:
     """Every communication kernel's call, and operators that have none."""
-    kernels = [
-        i
-        for i, op in enumerate(trace.device)
-        if op.kind == "kernel" and collectives.KERNEL.search(op.name)
-    ]
+    kernels = [i for i, op in enumerate(trace.device) if op.kind == "kernel" and op.communicates]
     found, explained = Communication(), set[int]()
     nesting = Nesting(trace.ops) if kernels else None
     messages = _Messages(trace) if kernels else None

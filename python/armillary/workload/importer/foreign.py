@@ -13,7 +13,8 @@ from ...errors import Problem
 WANTED = (
     "Kineto traces (traceEvents, or a list of trace events), PyTorch execution traces (nodes) and "
     "dumps of PyTorch's flight recorder, task graphs of FlexFlow, SQLite exports of Nsight "
-    "Systems, modules of XLA (HLO); plain, gzip or tar"
+    "Systems, profiles of XLA (XSpace, or its trace.json.gz) and modules of XLA (HLO); plain, gzip "
+    "or tar"
 )
 _PROFILER = "record the run with torch.profiler and export_chrome_trace"
 _JAX = "the module itself: XLA_FLAGS=--xla_dump_to=DIR --xla_dump_hlo_as_text, *.txt"
@@ -29,8 +30,6 @@ _MAGIC: Sequence[tuple[bytes, bytes, str, str]] = (
 )  # fmt: skip
 """First bytes, a word inside, what the file is, and the way."""
 _NSYS = (".nsys-rep", ".qdrep", ".qdstrm")
-_XSPACE = re.compile(rb"\x0a.{1,5}?(?:\x08.)?\x12.(?:/host:|/device:|Task Environment)", re.S)
-"""An XSpace: a plane with a name that XLA's profiler gives."""
 _TABLE = (
     "armillary check FILE prints its table, armillary import FILE -o TABLE.csv writes it; for a "
     "workload the task graph that the simulator writes (.fbuf)"
@@ -47,8 +46,6 @@ def of_bytes(name: str, data: bytes) -> Problem | None:
         return Problem(name, "", "is a report of Nsight Systems", _NSYS_WAY)
     if first_bytes.is_strategy(data):
         return Problem(name, "", "is a strategy of FlexFlow: devices without work", _TABLE)
-    if _XSPACE.match(data[:64]):
-        return Problem(name, "", "is a profile of XLA (XSpace, .xplane.pb)", _JAX)
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...errors import InputError, Problem
 from . import foreign
-from .collectives import CommunicationCall
+from .collectives import KERNEL, CommunicationCall
 from .reading import LONGEST_NAME, Event, KinetoDocument, Recording
 
 Thread = tuple[str, str]
@@ -75,6 +75,17 @@ class DeviceOp:
     device: str
     calls: tuple[CommunicationCall, ...] = ()
     """The communication that it is, where its reader knows that; else it is looked for."""
+    after: tuple[DeviceOp, ...] = ()
+    """Operations of other streams that it waited for, where its reader knows them."""
+    layer: str = ""
+    """Where in the model it is, where its reader knows that; else annotations say it."""
+    work: str = ""
+    """The kind of its kernel, where its reader knows that; else its name says it."""
+
+    @property
+    def communicates(self) -> bool:
+        """Whether it moves bytes between ranks."""
+        return bool(self.calls) or KERNEL.search(self.name) is not None
 
 
 @dataclass(slots=True)
@@ -114,6 +125,16 @@ class Contradictions:
         op.end = end
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """Events that a reader left out, their time in picoseconds, and the reason."""
+
+    what: str
+    count: int
+    time: int
+    why: str
+
+
 @dataclass
 class Trace:
     """One rank's Kineto trace, every list by start."""
@@ -134,6 +155,10 @@ class Trace:
     contradictions: Contradictions = field(default_factory=Contradictions)
     step_mark: str = "ProfilerStep annotation"
     """The mark of a step in a trace of this kind."""
+    has_launches: bool = True
+    """Whether calls of the host are recorded that launch what a device does."""
+    left_out: list[LeftOut] = field(default_factory=list)
+    """Events that its reader left out."""
 
     @property
     def epoch(self) -> int:

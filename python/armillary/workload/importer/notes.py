@@ -17,15 +17,15 @@ from .ranks import RecordedRun
 from .spread import Spread
 
 _NOTABLE = 0.05
+_MANY = 4
+"""Ranks from which on a note on all of them is said once."""
 
 
 def recorded_notes(
     run: RecordedRun, ranks: Sequence[Analysed], agreed: Agreed, covered: Sequence[Coverage]
 ) -> list[str]:
     """About the recorded ranks."""
-    notes = [
-        f"{rank.trace.file.rpartition('/')[2]}: {text}" for rank in ranks for text in _about(rank)
-    ]
+    notes = _for_each(ranks)
     assumed = sum(sum(rank.resolver.assumed.values()) for rank in ranks)
     if assumed and run.world > 1:
         notes.append(
@@ -75,6 +75,19 @@ def recorded_notes(
             "counted once"
         )
     return notes
+
+
+def _for_each(ranks: Sequence[Analysed]) -> list[str]:
+    """Notes on single ranks; what all of many say alike is said once."""
+    found: dict[str, list[str]] = {}
+    for rank in ranks:
+        for text in _about(rank):
+            found.setdefault(text, []).append(rank.trace.file.rpartition("/")[2])
+    return [
+        f"{file}: {text}" if len(files) < max(_MANY, len(ranks)) else f"each rank: {text}"
+        for text, files in found.items()
+        for file in (files if len(files) < max(_MANY, len(ranks)) else files[:1])
+    ]
 
 
 def _about(rank: Analysed) -> list[str]:

@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import InputError, Problem
-from . import communication, groups, host_line, host_trace, linking, steps, timeline, waits
+from . import (
+    communication,
+    device_line,
+    groups,
+    host_line,
+    host_trace,
+    linking,
+    steps,
+    timeline,
+    waits,
+)
 from .agreement import Placed
 from .collectives import CommunicationCall
 from .communication import Communication
@@ -56,7 +66,9 @@ def analyse(
     communicated = communication.find(trace, links, host)
     window = steps.window(trace, links, step)
     found = waits.find(trace, links)
-    if host_line.has_parts(trace):
+    if not trace.has_launches:
+        line = device_line.build(trace, found, window)
+    elif host_line.has_parts(trace):
         line = host_line.build(trace, window, communicated)
     else:
         line = timeline.build(trace, links, found, window, [op for op, _ in communicated.hosted])
@@ -123,7 +135,9 @@ def report(rank: Analysed, operations: int) -> Coverage:
     """The rank's counts."""
     trace, window, line = rank.trace, rank.window, rank.line
     own = [trace.device[i] for i in window.device]
-    linked = [trace.device[i] for i in window.device if rank.links.call[i] >= 0]
+    linked = own
+    if trace.has_launches:
+        linked = [trace.device[i] for i in window.device if rank.links.call[i] >= 0]
     messages = [p for p in rank.placed if p.call.kind in ("send", "recv")]
     return Coverage(
         rank=rank.rank,
@@ -165,7 +179,8 @@ def _omissions(rank: Analysed) -> list[Omission]:
     trace, window, line = rank.trace, rank.window, rank.line
     inside = set(window.device)
     outside = [op for i, op in enumerate(trace.device) if i not in inside]
-    unknown = [trace.device[i] for i in window.device if rank.links.call[i] < 0]
+    launched = rank.links.call if trace.has_launches else [0] * len(trace.device)
+    unknown = [trace.device[i] for i in window.device if launched[i] < 0]
     unsized = [p for p in rank.placed if p.call.bytes < 0]
     items = line.items
     paired = rank.links.paired
@@ -233,6 +248,7 @@ def _omissions(rank: Analysed) -> list[Omission]:
             0,
             "no ts or dur, or one below 0 or beyond a day",
         ),
+        *(Omission(each.what, each.count, each.time, each.why) for each in trace.left_out),
         *_contradictions(trace),
     ]
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ...errors import InputError, Problem
 from ...units import PS_PER_S, counted
-from . import contradictions, host_trace, kineto, nsys
+from . import contradictions, host_trace, kineto, nsys, xprof
 from .host_trace import VERSIONS, HostTrace
 from .kineto import Trace
 from .reading import Recording, RecordingKind
@@ -29,6 +29,8 @@ _LOOSE = re.compile(
     r"[-_.](\d{1,6})(?:[._](?:et|eg|kineto|trace|pt))*\.json(?:\.gz)?$", re.IGNORECASE
 )
 _DIGITS = 9
+_WHOLE = (RecordingKind.NSYS, RecordingKind.PROFILE)
+"""Recordings that may have several ranks each."""
 MOST = 16_777_216
 """Ranks of a machine."""
 _APART = 60_000_000_000_000
@@ -68,20 +70,26 @@ def rank_in_name(file: str, loose: bool = True) -> int | None:
 
 
 def match(
-    recordings: Sequence[Recording], progress: Callable[[float], None] | None = None
+    recordings: Sequence[Recording],
+    progress: Callable[[float], None] | None = None,
+    modules: Sequence[tuple[str, bytes]] = (),
 ) -> RecordedRun:
-    """Sorts recordings into ranks. Raises `InputError` listing everything that does not fit."""
+    """Sorts recordings into ranks; `modules` are modules of XLA next to profiles. Raises
+    `InputError` listing everything that does not fit."""
     traces, hosts, problems = [], [], []
-    exports = [each for each in recordings if each.kind is RecordingKind.NSYS]
+    exports = [each for each in recordings if each.kind in _WHOLE]
     notes: list[str] = []
     for number, recording in enumerate(recordings):
         try:
             if recording.kind is RecordingKind.KINETO:
                 traces.append(contradictions.settle(kineto.trace(recording)))
-            elif recording.kind is RecordingKind.NSYS:
+            elif recording.kind in _WHOLE:
                 if recording is exports[0]:
                     _require_alone(exports, recordings)
-                    found, notes = nsys.traces(exports, lambda name: rank_in_name(name, False))
+                    if recording.kind is RecordingKind.PROFILE:
+                        found, notes = xprof.traces(exports, modules)
+                    else:
+                        found, notes = nsys.traces(exports, lambda name: rank_in_name(name, False))
                     traces += map(contradictions.settle, found)
             else:
                 hosts.append(host_trace.host_trace(recording))
@@ -99,7 +107,7 @@ def match(
 
 def _require_alone(exports: Sequence[Recording], recordings: Sequence[Recording]) -> None:
     """Exports have several ranks each, so they can't be sorted among traces of one rank."""
-    if len(exports) < len(recordings):
+    if len(exports) < len(recordings) or len({each.kind for each in exports}) > 1:
         said = f"is a {exports[0].kind.value}, next to other recordings"
         raise InputError([Problem(exports[0].file, "", said, "one kind of recording alone")])
 

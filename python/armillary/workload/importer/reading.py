@@ -49,6 +49,7 @@ SNAPSHOT = "a snapshot of torch.cuda.memory._dump_snapshot, or the same as JSON"
 _PLAIN = f"{FLIGHT}; {SNAPSHOT}"
 _MOST_PICKLED = 2**26
 """Operations of a pickle: 20,000 calls with the lines of their program have a tenth of it."""
+_READ = (".json", ".gz", ".et", ".pkl", ".pickle", ".sqlite", ".pb")
 _RANKED = re.compile(r"rank[-_ ]?\d+$")
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
 _PHASE = re.compile(rb'"ph"\s*:')
@@ -135,6 +136,13 @@ class BuffersDocument:
     data: bytes
 
 
+@dataclass(frozen=True)
+class XlaDocument:
+    """A profile of XLA, not yet read: XSpace, or the document in Chrome's format made of it."""
+
+    data: bytes | KinetoDocument
+
+
 class RecordingKind(Enum):
     """Kind of a recorded file."""
 
@@ -146,6 +154,7 @@ class RecordingKind(Enum):
     NSYS = "SQLite export of Nsight Systems"
     MODULE = "module of XLA"
     BUFFERS = "assignment of buffers by XLA"
+    PROFILE = "profile of XLA"
 
 
 @dataclass(frozen=True)
@@ -164,6 +173,7 @@ Document = (
     | NsysDocument
     | ModuleDocument
     | BuffersDocument
+    | XlaDocument
 )
 _KINDS: dict[type, RecordingKind] = {
     KinetoDocument: RecordingKind.KINETO,
@@ -174,6 +184,7 @@ _KINDS: dict[type, RecordingKind] = {
     NsysDocument: RecordingKind.NSYS,
     ModuleDocument: RecordingKind.MODULE,
     BuffersDocument: RecordingKind.BUFFERS,
+    XlaDocument: RecordingKind.PROFILE,
 }
 
 
@@ -190,6 +201,11 @@ class Recording:
     def kind(self) -> RecordingKind:
         """The kind of its document."""
         return _KINDS[type(self.document)]
+
+    @property
+    def is_space(self) -> bool:
+        """Whether it is a profile of XLA as its profiler wrote it."""
+        return isinstance(self.document, XlaDocument) and isinstance(self.document.data, bytes)
 
 
 @dataclass
@@ -271,9 +287,7 @@ def _members(name: str, data: bytes, room: _Room, depth: int) -> Iterator[tuple[
 
 def _is_clutter(name: str) -> bool:
     """Files that tar on a Mac adds, and the generated sources that PyTorch packs with a trace."""
-    known = name.endswith((".json", ".gz", ".et", ".pkl", ".pickle", ".sqlite")) or _RANKED.search(
-        name
-    )
+    known = name.endswith(_READ) or _RANKED.search(name)
     return Path(name).name.startswith("._") or not known
 
 
@@ -327,17 +341,34 @@ def decode(name: str, data: bytes) -> Document:
         raise InputError([problem])
     if _is_list(data):
         data = _as_document(data)
-    if (found := _plain_json(name, data)) is not None:
-        return found
+    if (plain_json := _plain_json(name, data)) is not None:
+        return plain_json
     if b'"traceEvents"' not in data and b'"nodes"' not in data:
         raise InputError([foreign.of_text(name, data)])
     wanted: type[KinetoDocument | HostDocument] = (
         KinetoDocument if b'"traceEvents"' in data else HostDocument
     )
+    found: KinetoDocument | HostDocument
     try:
-        return msgspec.json.decode(data, type=wanted)
+        found = msgspec.json.decode(data, type=wanted)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ArithmeticError) as fast:
-        return _decode_leniently(name, data, wanted, str(fast))
+        found = _decode_leniently(name, data, wanted, str(fast))
+    if isinstance(found, KinetoDocument) and _is_profile(found):
+        return XlaDocument(found)
+    return found
+
+
+def _is_profile(document: KinetoDocument) -> bool:
+    """Whether a document in Chrome's format was made of a profile of XLA: its processes are
+    planes, and its events have no category."""
+    named = [
+        str(each.arguments().get("name", ""))
+        for each in document.traceEvents
+        if each.ph == "M" and each.name == "process_name"
+    ]
+    return any(name.startswith(xla.PLANES) for name in named) and not any(
+        each.cat for each in document.traceEvents
+    )
 
 
 def _is_database(path: Path) -> bool:
@@ -364,6 +395,7 @@ def _whole_job(data: bytes) -> Document | None:
         (xla.is_module, ModuleDocument),
         (xla.is_buffers, BuffersDocument),
         (is_graph, GraphDocument),
+        (xla.is_profile, XlaDocument),
     )
     return next((kind(data) for fits, kind in kinds if fits(data)), None)
 

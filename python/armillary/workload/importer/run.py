@@ -6,6 +6,7 @@ programs -> workload"""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,6 +119,7 @@ def import_traces(
 
 def _imported(paths: list[Path], options: Options, progress: Progress) -> Imported:
     recordings, dumps = _read(paths, progress)
+    recordings, modules = _profiled(recordings)
     if any(isinstance(each.document, _COMPILED) for each in recordings):
         return _module(recordings, dumps, options)
     wrong = [
@@ -131,7 +133,7 @@ def _imported(paths: list[Path], options: Options, progress: Progress) -> Import
         return _flight(recordings, dumps, options, progress)
     if any(isinstance(each.document, reading.GraphDocument) for each in recordings):
         return _graph(recordings, options)
-    run = _matched(recordings, progress)
+    run = _matched(recordings, modules, progress)
     if run.ranks[0].trace is None:
         return _without_durations(run, options)
     return _with_durations(run, options, progress)
@@ -165,8 +167,38 @@ def _read(
     return recordings, dumps
 
 
-def _matched(recordings: list[reading.Recording], progress: Progress) -> RecordedRun:
-    return ranks.match(recordings, lambda share: progress(0.5 + 0.2 * share, "reading"))
+def _profiled(
+    recordings: list[reading.Recording],
+) -> tuple[list[reading.Recording], list[tuple[str, bytes]]]:
+    """Profiles of XLA without those that others have too, and the modules next to them. Without a
+    profile, all recordings."""
+    profiles = [each for each in recordings if isinstance(each.document, reading.XlaDocument)]
+    if not profiles:
+        return recordings, []
+    whole = {_stem(each.file) for each in profiles if each.is_space}
+    kept, modules = [], []
+    for each in recordings:
+        if isinstance(each.document, reading.ModuleDocument):
+            modules.append((each.file, each.document.data))
+        elif each not in profiles or each.is_space or _stem(each.file) not in whole:
+            kept.append(each)
+    return kept, modules
+
+
+def _stem(file: str) -> str:
+    """The name of a profile without its endings: JAX writes `HOST.xplane.pb` and
+    `HOST.trace.json.gz`."""
+    name = re.sub(r"(\.gz)?$", "", file)
+    return re.sub(r"\.(?:xplane\.pb|trace\.json|pb|json)$", "", name)
+
+
+def _matched(
+    recordings: list[reading.Recording], modules: list[tuple[str, bytes]], progress: Progress
+) -> RecordedRun:
+    def report(share: float) -> None:
+        progress(0.5 + 0.2 * share, "reading")
+
+    return ranks.match(recordings, report, modules)
 
 
 def _with_durations(run: RecordedRun, options: Options, progress: Progress) -> Imported:

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from . import collectives
 from .annotations import Annotations
 from .kineto import DeviceOp, RuntimeCall, Trace
 from .linking import Launches, is_blocking_copy
@@ -57,6 +56,8 @@ class TimelineItem:
     """Outermost annotation that it was launched in; empty where there was none."""
     computes: bool = False
     """Whether the host is what computes, so that its work is that of an NPU."""
+    work: str = ""
+    """The kind of its kernel; where empty, its name says it."""
 
 
 @dataclass
@@ -183,6 +184,8 @@ class _Builder:
         ]
         for call, awaited in self.waits.host:
             if step.start <= call.start and call.end <= step.end:
+                # Host work before the wait stays when the wait becomes shorter.
+                points.append((call.start, 1, f"host until {call.name}", ()))
                 points.append((call.end, 0, call.name, awaited))
         rows: list[_Row] = []
         now, last = step.start + self.window.head_start, -1
@@ -254,7 +257,7 @@ class _Builder:
                 deps.append(("op", cause))
                 self.line.inferred += 1
                 ready = max(ready, self.trace.device[cause].end)
-            communicates = bool(collectives.KERNEL.search(op.name))
+            communicates = op.communicates
             late = max(0, op.start - max(ready, 0 if communicates else busy)) if ready else 0
             alone = op.end - op.start if communicates else max(0, op.end - max(op.start, busy))
             self._count(op, communicates, late, alone)
@@ -263,7 +266,14 @@ class _Builder:
                 (
                     (op.start, 1),
                     TimelineItem(
-                        op.name, op.start, op.end, alone + late, index, [], self._layer(index)
+                        op.name,
+                        op.start,
+                        op.end,
+                        alone + late,
+                        index,
+                        [],
+                        op.layer or self._layer(index),
+                        work=op.work,
                     ),
                     ("op", index),
                     deps,

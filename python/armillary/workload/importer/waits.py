@@ -22,7 +22,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from . import collectives
 from .kineto import RuntimeCall, SyncRecord, Thread, Trace
 from .linking import Launches, is_blocking_copy
 
@@ -90,6 +89,7 @@ class _Finder:
 
     def run(self) -> Waits:
         """Goes through the calls in the order of their start."""
+        self._known()
         named: dict[str, list[tuple[int, int]]] = {}
         for number, call in enumerate(self.trace.calls):
             ops = self.links.launched.get(number)
@@ -100,6 +100,17 @@ class _Finder:
             elif kind := _sync_kind(call.name):
                 self._host_wait(call, kind)
         return self.found
+
+    def _known(self) -> None:
+        """Waits that the reader of the trace knows."""
+        places = {id(op): index for index, op in enumerate(self.trace.device) if op.after}
+        if not places:
+            return
+        places = {id(op): index for index, op in enumerate(self.trace.device)}
+        for index, op in enumerate(self.trace.device):
+            for awaited in op.after:
+                self._add(index, places.get(id(awaited), -1))
+                self.found.recorded += 1
 
     def _launch(
         self, call: RuntimeCall, ops: list[int], named: dict[str, list[tuple[int, int]]]
@@ -151,7 +162,7 @@ class _Finder:
         """An unnamed event: what had been launched before, elsewhere, and had ended when this one
         started."""
         op = self.trace.device[waiting]
-        source = self.last.get(call.thread, "") if collectives.KERNEL.search(op.name) else ""
+        source = self.last.get(call.thread, "") if op.communicates else ""
         best = -1
         for name, stream in self.streams.items():
             if name == op.stream or (source and source not in (op.stream, name)):

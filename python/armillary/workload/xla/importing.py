@@ -58,7 +58,7 @@ def import_hlo(
     """The workload of a module; `buffers` is the text of its assignment of buffers. Raises
     `InputError`."""
     try:
-        module = _module(data)
+        module = read_module(data)
         if buffers is not None:
             module.memory = allocations(*buffers)
         if module.memory is not None and module.memory.total > _MOST_BYTES:
@@ -72,7 +72,8 @@ def import_hlo(
         raise InputError([Problem(name, error.where, error.said, allowed)]) from None
 
 
-def _module(data: bytes) -> Module:
+def read_module(data: bytes) -> Module:
+    """The module in a file. Raises `DamagedError`."""
     if text.is_module(data):
         module = text.read(data.decode("utf-8", "replace"))
     else:

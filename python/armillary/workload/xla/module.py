@@ -186,6 +186,8 @@ class Module:
     cut: str = ""
     """The computation in which the file ends."""
     memory: Allocations | None = None
+    assigned: tuple[int, ...] = ()
+    """Number of the device of each rank; empty where the file does not say."""
 
     @property
     def devices(self) -> int:

@@ -110,6 +110,7 @@ class _Reader:
             module.computations.append(self._computation(message, numbers, order))
         module.entry = numbers.get(root.integer(6))
         module.replicas, module.partitions = self._devices()
+        module.assigned = self._assigned(module.devices)
         return module
 
     def _devices(self) -> tuple[int, int]:
@@ -122,6 +123,16 @@ class _Reader:
             said = f"{counts[0]:,} replicas of {counts[1]:,} partitions"
             raise DamagedError("device_assignment", said, f"at most {MOST_DEVICES:,} devices")
         return counts
+
+    def _assigned(self, ranks: int) -> tuple[int, ...]:
+        """The device of each rank, where each has another one."""
+        assigned = self.root.message(15)
+        if assigned is None:
+            return ()
+        parts = [each.integers(1) for each in assigned.messages(3)]
+        # A part has the devices of its replicas, and ranks count parts first.
+        found = [number for row in zip(*parts, strict=False) for number in row]
+        return tuple(found) if len({*found}) == len(found) == ranks else ()
 
     def _schedule(self) -> dict[int, list[int]]:
         """Id of a computation -> ids of its instructions in the order in which they run."""

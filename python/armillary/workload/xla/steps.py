@@ -28,7 +28,7 @@ COLLECTIVES = {
     "ragged-all-to-all": "all_to_all",
     "collective-broadcast": "broadcast",
 }
-_PERMUTE = "collective-permute"
+PERMUTE = "collective-permute"
 _OPENED = frozenset({"call", "fusion", "async-start", "call-start", "while", "conditional"})
 """Instructions whose computation may be put into the list."""
 _HOST = 5
@@ -189,7 +189,7 @@ class _Reader:
                 calls = each.opcode in _OPENED
                 if (
                     base in COLLECTIVES
-                    or base in (_PERMUTE, *_MESSAGES)
+                    or base in (PERMUTE, *_MESSAGES)
                     or (calls and any(callee in found for callee in each.calls))
                 ):
                     found.add(place)
@@ -344,7 +344,7 @@ class _Reader:
             value = values
         elif opcode in ("opt-barrier", "while", "domain") and values:
             value = values[0]
-        elif base in COLLECTIVES or base == _PERMUTE:
+        elif base in COLLECTIVES or base == PERMUTE:
             value = self._exchanged(each, computation, frame, base, values)
         elif opcode in _MESSAGES:
             value = self._message(each, computation, frame, values)
@@ -394,7 +394,7 @@ class _Reader:
             self.found.exchanged.setdefault("send", Row()).add(0, 0, size)
         step = Permute(
             each.name,
-            _layer(each.op_name),
+            layer_of(each.op_name),
             self._after(values, each, frame),
             size,
             int(self.of[key]),
@@ -438,7 +438,7 @@ class _Reader:
         if key not in self.of:
             cost, kernel, product, kind = self._kernel(each, computation)
             row = self.found.computed.setdefault(kind, Row())
-            self.of[key] = (cost, kernel, product, row, _layer(each.op_name))
+            self.of[key] = (cost, kernel, product, row, layer_of(each.op_name))
         cost, kernel, product, row, layer = self.of[key]
         after = self.chain if self.module.scheduled else self._after(values, each, frame)
         row.add(cost.operations, cost.transcendentals, cost.bytes)
@@ -485,7 +485,7 @@ class _Reader:
             found = costs.product(inner[0], operands)
             if found is not None and not _alone(found, cost):
                 found = None
-        kinds = {_product_kernel(one) for one in inner}
+        kinds = {product_kernel(one) for one in inner}
         kernel = next(iter(kinds)) if len(kinds) == 1 else "gemm"
         row = "convolutions" if kernel == "convolution" else "products"
         return cost, kernel, found, row
@@ -504,14 +504,14 @@ class _Reader:
             self._warn(f"{each.name} sends all of its input, in equal parts to each device")
         size = sum(one.shape.bytes for one in operands)
         after = self._after(values, each, frame)
-        if base == _PERMUTE and len(operands) > 2:
+        if base == PERMUTE and len(operands) > 2:
             said = f"moves parts of {len(operands)} operands, which is not read"
             raise DamagedError(each.name, said, "a collective-permute of whole arrays")
         kind = COLLECTIVES.get(base, "send")
         self.found.exchanged.setdefault(kind, Row()).add(0, 0, size)
-        layer, alongside = _layer(each.op_name), each.opcode.endswith("-start")
+        layer, alongside = layer_of(each.op_name), each.opcode.endswith("-start")
         step: Step
-        if base == _PERMUTE:
+        if base == PERMUTE:
             step = Permute(each.name, layer, after, size, self._pairs(each, frame))
         else:
             family = self._family(each, frame, base)
@@ -558,14 +558,15 @@ def _alone(product: Product, cost: Cost) -> bool:
     return cost.operations == operations and cost.bytes == size
 
 
-def _product_kernel(each: Instruction) -> str:
+def product_kernel(each: Instruction) -> str:
+    """The kind of the kernel of a product or a convolution."""
     if each.opcode == "ragged-dot":
         return "grouped"
     is_matrix = each.opcode == "dot" or each.op_name.endswith("dot_general")
     return "gemm" if is_matrix or not each.get("window") else "convolution"
 
 
-def _layer(op_name: str) -> str:
+def layer_of(op_name: str) -> str:
     """Where an instruction comes from: its name by the framework, less the program and the
     operation."""
     parts = op_name.split("/")

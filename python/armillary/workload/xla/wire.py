@@ -19,6 +19,8 @@ _BROKEN = "the file"
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:
     """A number of variable length, and the place behind it. Raises `DamagedError`."""
+    if at < len(data) and (value := data[at]) < 128:
+        return value, at + 1
     value = shift = 0
     while shift < 70:
         if at >= len(data):

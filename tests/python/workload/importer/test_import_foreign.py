@@ -54,7 +54,7 @@ def test_a_list_of_trace_events_is_a_trace(tmp_path: Path, end: str) -> None:
         ('[{"a": 1}]', "is a list without trace events"),
         ("[]", "is a list without trace events"),
         ("[1, 2]", "is a list without trace events"),
-        ("\n\x20\x12\x0e/host:metadata", "is a profile of XLA (XSpace, .xplane.pb)"),
+        ("\n\x20\x12\x0e/host:metadata", "is a profile of XLA that ends inside a field"),
         ("\n\x14\n\nembedding0\x10\0\x18\1\x18\1\x20\0", "is a strategy of FlexFlow"),
         ("\n\x15\n\6linear\x10\1\x1a\2\1\1\x22\1\0", "is a strategy of FlexFlow"),
         (
@@ -114,7 +114,10 @@ def test_a_report_of_nsight_is_known_by_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("process", "what"),
-    [("/device:TPU:0", "XLA's profiler"), ("CPU HIP API", "rocprof")],
+    [
+        ("/device:TPU:0", "is a profile of XLA without an operation of a device"),
+        ("CPU HIP API", "is a trace of rocprof"),
+    ],
 )
 def test_traces_of_other_programs_are_named(tmp_path: Path, process: str, what: str) -> None:
     events = [
@@ -122,4 +125,4 @@ def test_traces_of_other_programs_are_named(tmp_path: Path, process: str, what: 
         {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": "fusion.1"},
     ]
     path = written(tmp_path, json.dumps({"traceEvents": events}).encode())
-    assert f"is a trace of {what}" in said(path)
+    assert what in said(path)

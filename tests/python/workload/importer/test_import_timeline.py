@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from recorded import Recording, nccl, step_us
 from thorough import usually
 
+import armillary as arm
 from armillary.workload.importer import (
     Imported,
     import_traces,
@@ -56,17 +57,39 @@ def test_a_launch_bound_step_lasts_as_long_as_its_host(tmp_path: Path) -> None:
 
 
 def test_host_waiting_for_the_device_is_no_host_work(tmp_path: Path) -> None:
-    """Host: 100 us, then a wait for a kernel of 800 us until 915, then 80 us. A device twice as
-    fast saves 400 us."""
+    """Host: 120 us, then a wait for a kernel of 800 us until 910, then 90 us."""
     trace = Recording()
     trace.step(1, 0, 1000)
     trace.kernel("long", 100, 110, 910)
     trace.call("cudaStreamSynchronize", 120, 920)
     result = imported(trace, tmp_path)
     row = result.ranks[0]
-    assert row.waited_ps == 800_000_000  # from the launch's end on the device, 110, to 910
-    assert row.host_ps == 110_000_000 + 10_000_000 + 80_000_000
+    assert row.waited_ps == 790_000_000  # from the call, 120, to 910
+    assert row.host_ps == 120_000_000 + 10_000_000 + 80_000_000
     assert step_us(result) == 1000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_host_work_before_a_wait_stays_without_communication(seed: int, tmp_path: Path) -> None:
+    """The host launches an all-reduce, works, waits for it, and works again. Where communication
+    takes no time, the step is the host's own work."""
+    draw = random.Random(seed)
+    launched, work, wait, after = (draw.randint(20, 400) for _ in range(4))
+    called = launched + 5 + work
+    end = called + wait + after
+    for rank in range(2):
+        trace = Recording(rank, 2)
+        trace.step(1, 0, end)
+        meta = nccl("allreduce", 1000, [0, 1])
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
+        trace.kernel(name, launched, launched + 10, called + wait - 2, 20, **meta)
+        trace.call("cudaStreamSynchronize", called, called + wait)
+        trace.write(tmp_path / f"rank{rank}.json")
+    result = import_traces([tmp_path])
+    assert step_us(result) == pytest.approx(end)
+    free = arm.Platform("Switch(2)", bandwidth="1000000 TB/s", latency="0 ns")
+    found = arm.simulate(result.workload, free).step_time_ns / 1e3
+    assert found == pytest.approx(called + 2 + after, abs=0.1)
 
 
 def test_a_blocking_copy_is_a_wait(tmp_path: Path) -> None:

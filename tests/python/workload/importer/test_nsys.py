@@ -65,8 +65,6 @@ class Job:
         if self.says_communicators:
             draw.shuffle(self.order)
         self.ops = [Op("compute", COMPUTE[0]), *(self._op() for _ in range(draw.randint(0, 8)))]
-        # The host's calls between its last launch and a wait are not in the timeline.
-        self.ops.append(Op("compute", draw.choice(COMPUTE)))
         self.steps = draw.randint(1, 3)
         self.first = draw.randint(0, 50)
         shape = self.steps, len(self.ops), self.world
