@@ -16,6 +16,7 @@ __all__ = [
     "Platform",
     "Program",
     "Script",
+    "Served",
     "Traffic",
     "Workload",
     "astra_sim",
@@ -36,6 +37,7 @@ __all__ = [
     "outside",
     "passes",
     "platform_keys",
+    "serve",
     "simulate",
     "version",
 ]
@@ -727,3 +729,36 @@ class LayoutSpace:
     def held(self, group: int, choice: tuple[int, int]) -> list[tuple[int, int, int, int, int]]:
         """Weights, gradients, optimizer state, activations and temporary bytes on a rank of each
         stage."""
+
+class Served:
+    """What a run of requests found. Times are ps (`crates/serve`)."""
+
+    def times(self) -> list[tuple[int, int, int, int]]:
+        """For each request: arrival, start of its first step, first token, last token."""
+    def notes(self) -> list[tuple[int, int, int, int]]:
+        """For each request: preemptions, tokens found in the cache, engine, time of its
+        transfer."""
+    def gaps(self) -> tuple[int, int, int]:
+        """Gaps between tokens: how many, their mean and the largest."""
+    def gap_per_mille(self, part: int) -> int:
+        """The gap that so many of 1,000 do not exceed."""
+    def sums(self) -> list[tuple[int, int, int, int, list[float]]]:
+        """For each engine: steps, their requests, their tokens, time in steps, seconds of each
+        part."""
+    def samples(self) -> list[tuple[int, int, int, int]]:
+        """From time to time: time, requests that run, requests that wait, blocks in use."""
+
+def serve(
+    engines: Mapping[str, Any],
+    decode: tuple[Mapping[str, Any], Sequence[float], Sequence[float]] | None,
+    routing: str,
+    imbalance: int,
+    requests: Sequence[tuple[Sequence[tuple[int, int]], int, int]],
+    arrivals: Sequence[int] | None,
+    concurrency: int,
+    progress: Callable[[float, float], None] | None,
+) -> Served:
+    """Runs requests (pieces, output, priority) through engines. `arrivals` are their times, or
+    `None` for `concurrency` at a time. `decode` are engines that generate tokens, with the seconds
+    by tokens that keys and values take to them. Contents below 0 are outputs of requests: -1 is
+    that of the first one."""

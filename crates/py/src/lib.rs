@@ -12,6 +12,7 @@ mod layouts;
 mod network;
 mod platform;
 mod program;
+mod serve;
 mod signals;
 mod simulate;
 mod traffic;
@@ -36,6 +37,8 @@ mod _core {
     use super::program::Program;
     #[pymodule_export]
     use super::program::Script;
+    #[pymodule_export]
+    use super::serve::{Served, serve_requests};
     #[pymodule_export]
     use super::signals::{end_after_signals, interruption_is_said};
     #[pymodule_export]

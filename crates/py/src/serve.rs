@@ -1,0 +1,236 @@
+//! `_core.serve`: requests through a fleet of engines.
+
+use crate::signals::minded;
+use ::serve::{
+    Arrivals, Fleet, Grid, Kind, Line, Outcome, Piece, Request, Routing, Settings, Stopped, Sums,
+    Table, Term, Timing, Transfer, output_of, run,
+};
+use executor::Progress;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// A part of a step: name, what its time depends on, samples, and whether the host does it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct TermRow {
+    name: String,
+    kind: String,
+    at: Vec<f64>,
+    columns: Vec<f64>,
+    seconds: Vec<f64>,
+    window: u32,
+    host: bool,
+}
+
+/// Engines that are all alike.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct KindRow {
+    engines: u32,
+    ranks: u32,
+    stages: u32,
+    block: u32,
+    blocks: u32,
+    sequences: u32,
+    tokens: u32,
+    longest: u32,
+    chunked: bool,
+    long_prefill: u32,
+    priority: bool,
+    caching: bool,
+    asynchronous: bool,
+    drafts: u32,
+    lookahead: u32,
+    recomputes_last: bool,
+    whole: bool,
+    acceptance: Vec<f64>,
+    terms: Vec<TermRow>,
+    graphs: Vec<u32>,
+    mixed_graphs: bool,
+    eager: f64,
+    overlapped: bool,
+}
+
+fn wrong(what: &str) -> PyErr {
+    PyValueError::new_err(format!("invalid {what}"))
+}
+
+impl TermRow {
+    fn term(self) -> PyResult<Term> {
+        let samples = || wrong(&format!("samples of {:?}", self.name));
+        let line =
+            |row: &TermRow| Line::new(row.at.clone(), row.seconds.clone()).ok_or_else(samples);
+        let table = match self.kind.as_str() {
+            "rows" => Table::Rows(line(&self)?),
+            "all_rows" => Table::AllRows(line(&self)?),
+            "sampled" => Table::Sampled(line(&self)?),
+            "sequences" => Table::Sequences(line(&self)?),
+            "prefill" => Table::Prefill(line(&self)?),
+            "decode" => {
+                let grid = Grid::new(self.at.clone(), self.columns.clone(), &self.seconds);
+                Table::Decode(grid.ok_or_else(samples)?, self.window)
+            }
+            _ => return Err(wrong("kind of a part of a step")),
+        };
+        Ok(Term { name: self.name, table, host: self.host })
+    }
+}
+
+impl KindRow {
+    fn kind(self) -> PyResult<Kind> {
+        if [self.engines, self.ranks, self.stages, self.block, self.sequences, self.tokens]
+            .contains(&0)
+        {
+            return Err(wrong("count of 0"));
+        }
+        if u64::from(self.blocks) * u64::from(self.block) < u64::from(self.longest) {
+            return Err(wrong("blocks: fewer than the longest request needs"));
+        }
+        let terms = self.terms.into_iter().map(TermRow::term).collect::<PyResult<_>>()?;
+        Ok(Kind {
+            engines: self.engines,
+            ranks: self.ranks,
+            stages: self.stages,
+            settings: Settings {
+                block: self.block,
+                blocks: self.blocks,
+                sequences: self.sequences,
+                tokens: self.tokens,
+                longest: self.longest,
+                chunked: self.chunked,
+                long_prefill: self.long_prefill,
+                priority: self.priority,
+                caching: self.caching,
+                asynchronous: self.asynchronous,
+                drafts: self.drafts,
+                lookahead: self.lookahead,
+                recomputes_last: self.recomputes_last,
+                whole: self.whole,
+            },
+            timing: Timing {
+                terms,
+                graphs: self.graphs,
+                mixed_graphs: self.mixed_graphs,
+                eager: self.eager,
+                overlapped: self.overlapped,
+            },
+            acceptance: self.acceptance,
+        })
+    }
+}
+
+/// A prompt's pieces (content, tokens), tokens of the output, priority.
+type RequestRow = (Vec<(i64, u32)>, u32, i64);
+
+/// What a run of requests found. Times are ps.
+#[pyclass(frozen)]
+pub struct Served(Outcome);
+
+#[pymethods]
+impl Served {
+    /// For each request: arrival, start of its first step, first token, last token.
+    fn times(&self) -> Vec<(u64, u64, u64, u64)> {
+        let times =
+            |record: &::serve::Record| (record.arrival, record.admitted, record.first, record.end);
+        self.0.records.iter().map(times).collect()
+    }
+
+    /// For each request: preemptions, tokens found in the cache, engine, time of its transfer.
+    fn notes(&self) -> Vec<(u32, u32, u32, u64)> {
+        let notes = |record: &::serve::Record| {
+            (record.preemptions, record.cached, record.engine, record.transfer)
+        };
+        self.0.records.iter().map(notes).collect()
+    }
+
+    /// Gaps between tokens: how many, their mean and the largest.
+    fn gaps(&self) -> (u64, u64, u64) {
+        (self.0.gaps.count, self.0.gaps.mean(), self.0.gaps.max)
+    }
+
+    /// The gap that so many of 1,000 do not exceed.
+    fn gap_per_mille(&self, part: u64) -> u64 {
+        self.0.gaps.per_mille(part)
+    }
+
+    /// For each engine: steps, their requests, their tokens, time in steps, seconds of each part.
+    fn sums(&self) -> Vec<(u64, u64, u64, u64, Vec<f64>)> {
+        let sums =
+            |sums: &Sums| (sums.steps, sums.parts, sums.tokens, sums.busy, sums.terms.clone());
+        self.0.sums.iter().map(sums).collect()
+    }
+
+    /// From time to time: time, requests that run, requests that wait, blocks in use.
+    fn samples(&self) -> Vec<(u64, u32, u32, u32)> {
+        let row =
+            |sample: &::serve::Sample| (sample.time, sample.running, sample.waiting, sample.blocks);
+        self.0.samples.iter().map(row).collect()
+    }
+}
+
+/// Runs requests through engines. `arrivals` are their times, or the number that are there at any
+/// time. `decode` are engines that generate tokens, with the seconds by tokens that keys and values
+/// take to them. Contents below 0 are outputs of requests: -1 is that of the first one.
+#[pyfunction]
+#[pyo3(name = "serve")]
+#[allow(clippy::too_many_arguments)] // one for each of the named arguments in Python
+pub fn serve_requests(
+    py: Python<'_>,
+    engines: KindRow,
+    decode: Option<(KindRow, Vec<f64>, Vec<f64>)>,
+    routing: &str,
+    imbalance: u32,
+    requests: Vec<RequestRow>,
+    arrivals: Option<Vec<u64>>,
+    concurrency: u32,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Served> {
+    let routing = match routing {
+        "round_robin" => Routing::RoundRobin,
+        "least_loaded" => Routing::LeastLoaded,
+        "prefix" => Routing::Prefix(imbalance),
+        _ => return Err(wrong("routing")),
+    };
+    let decode = match decode {
+        None => None,
+        Some((kind, at, seconds)) => {
+            let seconds = Line::new(at, seconds).ok_or_else(|| wrong("transfer"))?;
+            Some((kind.kind()?, Transfer { seconds }))
+        }
+    };
+    let fleet = Fleet { engines: engines.kind()?, decode, routing };
+    let piece = |(content, length): (i64, u32)| {
+        let content = if content < 0 { output_of((-1 - content) as u32) } else { content as u64 };
+        Piece { content, length }
+    };
+    let request = |(prompt, output, priority): RequestRow| Request {
+        priority,
+        prompt: prompt.into_iter().map(piece).collect(),
+        output,
+    };
+    let requests: Vec<Request> = requests.into_iter().map(request).collect();
+    let longest = fleet.decode.as_ref().map_or(&fleet.engines, |(kind, _)| kind).settings.longest;
+    if requests.iter().any(|request| request.prompt_tokens() == 0 || request.output == 0)
+        || requests.iter().any(|request| request.prompt_tokens() + request.output > longest)
+    {
+        return Err(wrong("request: without tokens, or longer than the longest"));
+    }
+    let arrivals = match arrivals {
+        Some(times) if times.len() != requests.len() || !times.is_sorted() => {
+            return Err(wrong("arrivals"));
+        }
+        Some(times) => Arrivals::Open(times),
+        None if concurrency == 0 => return Err(wrong("concurrency")),
+        None => Arrivals::Closed(concurrency),
+    };
+    let total = requests.len() as u64;
+    let found = minded(py, progress, move |desk| {
+        run(&fleet, &requests, &arrivals, |done, now| {
+            desk.goes_on(Progress { done: done as u64, total, time_ns: now as f64 / 1e3 })
+        })
+    })?;
+    found.map(Served).map_err(|stopped| match stopped {
+        Stopped::Interrupted => PyValueError::new_err("interrupted"),
+        Stopped::Stuck(request) => PyValueError::new_err(format!("request {request} never ends")),
+    })
+}

@@ -1,0 +1,29 @@
+"""Serving: what a deployment of a model delivers to its requests.
+
+An engine schedules requests step by step as vLLM, SGLang or TensorRT-LLM do. The time of a step
+comes from its kernels and collectives."""
+
+from .deployment import Choices, Engines, deploy
+from .engines import Engine, engines, load_engine
+from .layout import Layout, Precision
+from .load import Lengths, Load, Request, drawn
+from .run import Answer, Served, Spread, serve
+
+__all__ = [
+    "Answer",
+    "Choices",
+    "Engine",
+    "Engines",
+    "Layout",
+    "Lengths",
+    "Load",
+    "Precision",
+    "Request",
+    "Served",
+    "Spread",
+    "deploy",
+    "drawn",
+    "engines",
+    "load_engine",
+    "serve",
+]

@@ -1,0 +1,187 @@
+"""A deployment: a model on engines of a platform, ready to take requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError, Problem
+from ..model.decoder import Decoder
+from ..platform import Platform
+from .engines import Engine
+from .iteration import Iteration, Term
+from .layout import BYTES, CACHES, Footprint, Layout, Precision, blocks, footprint
+
+SMALL = 70 * 2**30
+"""Bytes of a GPU below which engines take smaller steps by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a user may choose of an engine; `None` for the engine's default."""
+
+    sequences: int | None = None
+    """Requests that run at a time (max_num_seqs)."""
+    tokens: int | None = None
+    """Tokens of a step (max_num_batched_tokens)."""
+    longest: int | None = None
+    """Tokens of a request (max_model_len)."""
+    block: int | None = None
+    """Tokens of a block."""
+    blocks: int | None = None
+    """Blocks of the cache of each rank."""
+    memory: float | None = None
+    """Part of the memory of a GPU that the engine takes."""
+    caching: bool | None = None
+    chunked: bool | None = None
+    asynchronous: bool | None = None
+    graphs: bool = True
+    """Steps run as CUDA graphs."""
+    priority: bool = False
+    long_prefill: int = 0
+    """Most tokens of one request in a step; 0 without a limit."""
+    drafts: int = 0
+    """Tokens that are drafted in each step."""
+    acceptance: tuple[float, ...] = ()
+    """Probability that a draft is right where all before it are, by place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Engines that are all alike, with the times of their steps."""
+
+    model: Decoder
+    platform: Platform
+    engine: Engine
+    layout: Layout
+    precision: Precision
+    count: int
+    """How many."""
+    sequences: int
+    tokens: int
+    longest: int
+    block: int
+    blocks: int
+    caching: bool
+    chunked: bool
+    asynchronous: bool
+    choices: Choices
+    held: Footprint
+    terms: tuple[Term, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all of them."""
+        return self.count * self.layout.gpus
+
+    def row(self, longest: int) -> dict[str, Any]:
+        """As `_core.serve` takes it, for requests of at most `longest` tokens."""
+        chosen = self.choices
+        return {
+            "engines": self.count, "ranks": self.layout.dp, "stages": self.layout.pp,
+            "block": self.block, "blocks": self.blocks, "sequences": self.sequences,
+            "tokens": self.tokens, "longest": max(longest, self.longest), "chunked": self.chunked,
+            "long_prefill": chosen.long_prefill, "priority": chosen.priority,
+            "caching": self.caching, "asynchronous": self.asynchronous, "drafts": chosen.drafts,
+            "lookahead": chosen.drafts, "recomputes_last": False, "whole": self.engine.file.whole,
+            "acceptance": list(chosen.acceptance), "terms": [each.row() for each in self.terms],
+            "graphs": self.engine.sizes(self.tokens) if chosen.graphs else [],
+            "mixed_graphs": self.engine.file.mixed_graphs, "eager": 0.0,
+            "overlapped": self.asynchronous,
+        }  # fmt: skip
+
+
+def deploy(
+    model: Decoder,
+    platform: Platform,
+    engine: Engine,
+    layout: Layout,
+    precision: Precision,
+    *,
+    count: int = 1,
+    longest: int,
+    choices: Choices | None = None,
+) -> Engines:
+    """Engines of a model on a platform for requests of at most `longest` tokens.
+
+    Raises:
+        InputError: the layout does not divide the model, there are too few GPUs, or the memory does
+            not hold the model and one request.
+    """
+    chosen = choices or Choices()
+    layout.check(model)
+    _check_formats(precision)
+    if count * layout.gpus > platform.npus:
+        engines = f"{count} engine{'s' * (count > 1)} of {layout.gpus} GPUs"
+        message = f"{engines}, but {platform.name} has {platform.npus}"
+        raise InputError(
+            [Problem("", "platform", message, "--npus, fewer --replicas or a smaller layout")]
+        )
+    capacity = platform.describe()["npu"]["memory_capacity_bytes"]
+    if not capacity:
+        raise InputError(
+            [Problem("", "npu.memory.capacity", "the platform does not say it", "a size")]
+        )
+    file = engine.file
+    small = capacity < SMALL
+    sequences = chosen.sequences or (file.sequences_small if small else file.sequences)
+    tokens = chosen.tokens or (file.tokens_small if small else file.tokens)
+    chunked = file.chunked if chosen.chunked is None else chosen.chunked
+    longest = max(longest, chosen.longest or 0)
+    warnings: list[str] = []
+    if not chunked and tokens < longest:
+        if chosen.tokens:
+            message = f"steps of {tokens} tokens can't hold a prompt of a request of {longest}"
+            raise InputError([Problem("", "tokens", message, "larger steps, or --chunked")])
+        tokens = longest
+    block = chosen.block or file.block
+    held = footprint(model, layout, precision, tokens, sequences)
+    memory = file.memory if chosen.memory is None else chosen.memory
+    found, rest = blocks(held, capacity, memory, block, sequences)
+    count_blocks = chosen.blocks or found
+    if held.token == 0:
+        count_blocks = max(count_blocks, sequences * -(-longest // block))
+    if count_blocks * block < longest + chosen.drafts:
+        raise InputError([_too_small(held, capacity, memory, rest, longest, platform)])
+    iteration = Iteration(
+        model, layout, precision, engine, platform, tokens=tokens, sequences=sequences,
+        longest=longest,
+    )  # fmt: skip
+    terms = tuple(iteration.terms())
+    return Engines(
+        model, platform, engine, layout, precision, count, sequences, tokens, longest, block,
+        count_blocks, file.caching if chosen.caching is None else chosen.caching, chunked,
+        file.asynchronous if chosen.asynchronous is None else chosen.asynchronous, chosen, held,
+        terms, (*warnings, *iteration.warnings),
+    )  # fmt: skip
+
+
+def _check_formats(precision: Precision) -> None:
+    problems = []
+    for key, value, known in (
+        ("weights", precision.weights, BYTES),
+        ("experts", precision.experts, BYTES),
+        ("cache", precision.cache, CACHES),
+    ):
+        if value not in known:
+            problems.append(Problem("", key, f"unknown number format: {value!r}", ", ".join(known)))
+    if problems:
+        raise InputError(problems)
+
+
+def _too_small(
+    held: Footprint, capacity: int, memory: float, rest: int, longest: int, platform: Platform
+) -> Problem:
+    need = longest * held.token
+    message = (
+        f"a request of {longest} tokens needs {_gb(need)} of keys and values on each GPU, and "
+        f"{_gb(rest)} are left: {memory:.0%} of {_gb(capacity)} less "
+        f"{_gb(held.weights)} of weights, {_gb(held.activations)} of activations and "
+        f"{_gb(held.context)} of libraries"
+    )
+    return Problem("", "memory", message, "more GPUs (--tp), narrower formats or shorter requests")
+
+
+def _gb(count: float) -> str:
+    return f"{count / 1e9:,.2f} GB"

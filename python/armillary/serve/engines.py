@@ -1,0 +1,122 @@
+"""Inference engines as data: their schedulers' defaults and the kernels that they call
+(`engines/*.yml`). Every file names the version that it describes and its source."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from .. import documents
+from ..declared import Within, open_source, read
+from ..errors import InputError, Problem
+
+ENGINES = Path(__file__).resolve().parent.parent / "engines"
+"""Folder of the descriptions that come with Armillary."""
+
+Count = Annotated[int, Within(1, 2**24)]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Words of the kernels that an engine calls, as `armillary kernel` has them."""
+
+    gemm: str
+    """Library of matrix products."""
+    allreduce: str
+    """Library of all-reduces."""
+    experts: str
+    """Engine of layers of experts."""
+    attention: Mapping[str, str]
+    """Library of attention by generation of GPUs."""
+    mla: Mapping[str, str]
+    """The same of multi-head latent attention."""
+    exchange: tuple[str, ...]
+    """Libraries that send tokens to experts, the first one for few tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFile:
+    """Behavior of an inference engine. Values that end in `_small` hold for GPUs with less than
+    70 GiB."""
+
+    summary: str
+    version: str
+    source: str
+    block: Count
+    """Tokens of a block of the cache of keys and values."""
+    sequences: Count
+    """Requests that run at a time."""
+    tokens: Count
+    """Tokens of a step."""
+    sequences_small: Count
+    tokens_small: Count
+    memory: Annotated[float, Within(0.01, 1)]
+    """Part of the memory of a GPU that the engine takes."""
+    chunked: bool
+    """A prompt may take several steps."""
+    caching: bool
+    """Blocks keep their prefixes for later requests."""
+    asynchronous: bool
+    """A step is scheduled while the one before it runs."""
+    whole: bool
+    """A request is admitted when there are blocks for its whole prompt."""
+    graphs: Annotated[int, Within(0, 2**16)]
+    """Tokens of the largest step that is captured as a CUDA graph."""
+    mixed_graphs: bool
+    """Steps with prompts run as graphs too."""
+    kernels: Kernels
+    layer: Annotated[float, Within(0, 1000)] = 0.0
+    """Microseconds that each layer takes in addition to its kernels."""
+    step: Annotated[float, Within(0, 1000)] = 0.0
+    """Milliseconds that the host takes for a step."""
+    request: Annotated[float, Within(0, 1000)] = 0.0
+    """Microseconds that the host takes for each request of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An inference engine."""
+
+    name: str
+    file: EngineFile
+
+    def sizes(self, longest: int) -> list[int]:
+        """Sizes of captured graphs in tokens, up to `longest`: 1, 2, 4, then every 8 to 256 and
+        every 16 above, as vLLM 0.19 captures them."""
+        steps = [1, 2, 4, *range(8, 256, 8), *range(256, self.file.graphs + 1, 16)]
+        return [size for size in steps if size <= min(self.file.graphs, longest)]
+
+
+def engines() -> list[str]:
+    """Names of the engines that come with Armillary."""
+    return sorted(path.stem for path in ENGINES.glob("*.yml"))
+
+
+@cache
+def load_engine(name: str | os.PathLike[str]) -> Engine:
+    """The engine `name`, or the description in the file at the path `name`.
+
+    Raises:
+        InputError: an unknown name, with the known ones, or every problem of the file.
+    """
+    text = os.fspath(name)
+    path = ENGINES / f"{text}.yml"
+    if "/" in text or not documents.is_file(path):
+        path = Path(text)
+    if not documents.is_file(path):
+        close = difflib.get_close_matches(text.lower(), engines(), n=3) or engines()
+        message = f"unknown engine {text!r}"
+        raise InputError([Problem("", "engine", message, f"{', '.join(close)}, a file")])
+    source = open_source(path, "a description of an engine")
+    if path.parent == ENGINES:
+        source = dataclasses.replace(source, file=path.name)
+    found = read(EngineFile, source)
+    source.finish()
+    assert found is not None
+    return Engine(path.stem, found)

@@ -1,0 +1,161 @@
+"""Requests: how many tokens each has, what their prompts share, when they arrive.
+
+Here: drawn loads. Recorded ones are read by `traces.py`. Draws use integers and the generator of
+Python alone, so that the same seed gives the same load on every machine."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+
+from ..errors import InputError, Problem
+
+PICOSECONDS = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request. `prompt` are its pieces as (content, tokens): pieces with the same content begin
+    with the same tokens. Contents below 0 are outputs: -1 is that of the first request."""
+
+    prompt: tuple[tuple[int, int], ...]
+    output: int
+    """Tokens that are generated."""
+    priority: int = 0
+    """Smaller is more urgent."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the prompt."""
+        return sum(length for _, length in self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests and when they arrive."""
+
+    requests: tuple[Request, ...]
+    arrivals: tuple[int, ...] | None
+    """Picoseconds, ascending; `None` in a closed loop."""
+    concurrency: int = 0
+    """Requests that are there at any time, in a closed loop."""
+    said: str = ""
+    """The load in words."""
+    notes: tuple[str, ...] = ()
+    """What was assumed."""
+    measured: tuple[tuple[float, float], ...] = field(default=())
+    """Seconds to the first token and to the end of each request, where a recording has them."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request, with its output."""
+        return max(each.tokens + each.output for each in self.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """A distribution of numbers of tokens."""
+
+    mean: float
+    low: float = 1.0
+    """Least length over the mean, for uniform ones."""
+    high: float = 1.0
+    deviation: float = 0.0
+    """Standard deviation over the mean, of a lognormal distribution."""
+
+    def draw(self, source: random.Random) -> int:
+        """A length of at least 1."""
+        if self.deviation:
+            sigma = math.sqrt(math.log1p(self.deviation**2))
+            drawn = self.mean * math.exp(sigma * source.gauss(0, 1) - sigma**2 / 2)
+        else:
+            drawn = self.mean * source.uniform(self.low, self.high)
+        return max(1, round(drawn))
+
+
+def lengths(text: str, option: str) -> Lengths:
+    """Lengths as an option gives them: `1024`, `820-1024` (uniform), `1024~0.5` (lognormal with a
+    standard deviation of half the mean).
+
+    Raises:
+        InputError: anything else.
+    """
+    help_ = "1024, 820-1024 (uniform) or 1024~0.5 (lognormal, deviation over mean)"
+    try:
+        if "~" in text:
+            mean, deviation = (float(part) for part in text.split("~"))
+            found = Lengths(mean, deviation=deviation)
+        elif "-" in text[1:]:
+            low, high = (float(part) for part in text.split("-"))
+            mean = (low + high) / 2
+            found = Lengths(mean, low / mean, high / mean)
+        else:
+            found = Lengths(float(text))
+    except (ValueError, ZeroDivisionError):
+        raise InputError([Problem("", option, f"invalid lengths: {text!r}", help_)]) from None
+    bounds = (found.mean, found.mean * found.low, found.mean * found.high)
+    ends = all(1 <= each <= 2**24 for each in bounds) and found.low <= found.high
+    if not ends or not 0 <= found.deviation <= 10:
+        raise InputError([Problem("", option, f"invalid lengths: {text!r}", help_)])
+    return found
+
+
+def gaps(arrival: str, rate: float, count: int, source: random.Random) -> list[int]:
+    """Times of arrivals in ps: `poisson`, `even`, or `gamma:SHAPE`, whose gaps vary by 1/sqrt of
+    the shape.
+
+    Raises:
+        InputError: another word.
+    """
+    kind, _, shape_text = arrival.partition(":")
+    try:
+        shape = float(shape_text) if shape_text else 1.0
+    except ValueError:
+        shape = 0.0
+    if kind not in ("poisson", "even", "gamma") or not 0.01 <= shape <= 1000:
+        help_ = "poisson, even, gamma:SHAPE with a shape from 0.01 to 1000"
+        raise InputError([Problem("", "arrival", f"unknown arrivals: {arrival!r}", help_)])
+    at, times = 0.0, []
+    for _ in range(count):
+        times.append(round(at * PICOSECONDS))
+        if kind == "even":
+            at += 1 / rate
+        elif kind == "gamma":
+            at += source.gammavariate(shape, 1 / (shape * rate))
+        else:
+            at += source.expovariate(rate)
+    return times
+
+
+def drawn(
+    count: int,
+    prompt: Lengths,
+    output: Lengths,
+    *,
+    rate: float | None = None,
+    arrival: str = "poisson",
+    concurrency: int | None = None,
+    prefix: int = 0,
+    prefixes: int = 1,
+    seed: int = 0,
+) -> Load:
+    """`count` requests of drawn lengths. `prefix` tokens at the start of each prompt are one of
+    `prefixes` texts. They arrive at `rate` a second, or `concurrency` at a time."""
+    source = random.Random(seed)
+    requests = []
+    for number in range(count):
+        tokens, generated = prompt.draw(source), output.draw(source)
+        shared = min(prefix, tokens - 1)
+        pieces = [(number + prefixes, tokens - shared)]
+        if shared > 0:
+            pieces.insert(0, (source.randrange(prefixes), shared))
+        requests.append(Request(tuple(pieces), generated))
+    if rate is not None:
+        times = tuple(gaps(arrival, rate, count, source))
+        return Load(
+            tuple(requests), times, said=f"{count:,} requests, {rate:g} a second ({arrival})"
+        )
+    there = concurrency or 1
+    said = f"{count:,} requests, {there:,} at a time"
+    return Load(tuple(requests), None, there, said)
