@@ -416,7 +416,10 @@ _TITAN = b"""\
 
 def _trained() -> list[Files]:
     nemo = b"train_step_timing in s: 8.9\ntrain_step_timing in s=8.8\n"
-    return [{"train.log": text} for text in (_TRAINED, _TITAN, nemo)]
+    from made_mllog import blocks, evaluations, timings
+
+    results = (each([0.5, 0.4, 0.45], 8).encode() for each in (blocks, evaluations, timings))
+    return [{"train.log": text} for text in (_TRAINED, _TITAN, nemo, *results)]
 
 
 def _training_log(folder: Path, files: Files) -> object:

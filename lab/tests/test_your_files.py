@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import made_mllog
 import pytest
 import smaller_targets
 import targets
@@ -55,6 +56,7 @@ MADE: dict[str, Callable[[], bytes]] = {
     "predicted.json": lambda: (
         arm.simulate("llama-3-8b", "dgx-h100", tp=8, global_batch=8).to_json().encode()
     ),
+    "result_0.txt": lambda: made_mllog.blocks([9.0, 3.0, 3.1], 8).encode(),
     "train.log": lambda: targets._TRAINED,
     "fabric.txt": (ROOT / "tests/python/wiring/data/ibnetdiscover.txt").read_bytes,
     "links.txt": (ROOT / "tests/python/wiring/data/iblinkinfo.txt").read_bytes,

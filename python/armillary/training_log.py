@@ -5,6 +5,7 @@
 | Megatron-LM | `elapsed time per iteration (ms): 1147.6` | megatron/training/training.py |
 | NeMo | `train_step_timing in s: 8.9` | nemo/utils/exp_manager.py (`TimingCallback`) |
 | torchtitan | `step: 10 ... tps: 7,208` | torchtitan/components/metrics.py |
+| MLPerf Training | `:::MLLOG {...}` | `mlperf_log.py` |
 
 torchtitan prints tokens per second of each device: `step's tokens / (devices x time)`. They become
 times where the number of tokens is known. Not here: what follows from the steps
@@ -18,7 +19,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import documents
+from . import documents, mlperf_log
 from .errors import InputError, Problem
 
 _NUMBER = r"([0-9][0-9,]{0,20}(?:\.[0-9]{0,20})?(?:[eE][+-]?[0-9]{1,3})?)"
@@ -27,6 +28,7 @@ _NEMO = re.compile(rf"train_step_timing in s[:=] *{_NUMBER}")
 _TITAN = re.compile(
     rf"(?<!validate )\bstep: *([0-9]{{1,12}})\b.{{1,400}}?\b(?:tps|wps): *{_NUMBER}"
 )
+_KINDS = (_MEGATRON, _NEMO, _TITAN)
 _ITERATION = re.compile(r"\biteration +([0-9]{1,12})/")
 _BATCH = re.compile(r"\bglobal batch size: *([0-9]{1,12})\b")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
@@ -35,8 +37,8 @@ _WIDTH = 4000
 _LONGEST = 1e6
 """Seconds of a step."""
 ALLOWED = (
-    "lines with 'elapsed time per iteration (ms): ', 'train_step_timing in s: ', or 'step: ' and "
-    "'tps: '"
+    "lines with 'elapsed time per iteration (ms): ', 'train_step_timing in s: ', 'step: ' and "
+    "'tps: ', or ':::MLLOG '"
 )
 
 
@@ -58,6 +60,8 @@ class TrainingLog:
     file: str
     framework: str
     steps: tuple[LoggedStep, ...]
+    notes: tuple[str, ...] = ()
+    """Remarks about the steps."""
 
     def steady(self) -> tuple[LoggedStep, ...]:
         """The steps without the first one, which warms up; one step that is alone."""
@@ -75,7 +79,7 @@ def is_log(path: str | os.PathLike[str]) -> bool:
     if text.lstrip("\ufeff \t\r\n")[:1] == "{":
         return False
     plain = _COLOUR.sub("", text)
-    if not any(pattern.search(plain) for pattern in (_MEGATRON, _NEMO, _TITAN)):
+    if not any(pattern.search(plain) for pattern in (*_KINDS, mlperf_log.LINE)):
         said = "is neither a result nor a log of training"
         raise InputError([Problem(os.fspath(path), "", said, allowed)])
     return True
@@ -95,13 +99,24 @@ def read(path: str | os.PathLike[str], device_tokens: float | None = None) -> Tr
         ("torchtitan", list(_titan(lines, name, device_tokens))),
     ):
         if found:
-            for step in found:
-                if not 0 < step.time_s <= _LONGEST:
-                    said = f"a step of {step.time_s:g} s"
-                    allowed = f"above 0, up to {_LONGEST:,.0f} s"
-                    raise InputError([Problem(name, _place(step), said, allowed)])
-            return TrainingLog(name, framework, tuple(found))
+            return _checked(name, framework, found)
+    if mlperf_log.LINE.search(text):
+        run = mlperf_log.read(name, text.splitlines())
+        steps = [LoggedStep(each, None, run.batch) for each in run.times]
+        return _checked(name, "MLPerf Training", steps, run.notes)
     raise InputError([Problem(name, "", "states no time of a step", ALLOWED)])
+
+
+def _checked(
+    name: str, framework: str, steps: list[LoggedStep], notes: tuple[str, ...] = ()
+) -> TrainingLog:
+    """The log of these steps. Raises `InputError` for a time that no step has."""
+    for step in steps:
+        if not 0 < step.time_s <= _LONGEST:
+            said = f"a step of {step.time_s:g} s"
+            allowed = f"above 0, up to {_LONGEST:,.0f} s"
+            raise InputError([Problem(name, _place(step), said, allowed)])
+    return TrainingLog(name, framework, tuple(steps), notes)
 
 
 def _megatron(lines: list[str]) -> Iterator[LoggedStep]:

@@ -39,6 +39,7 @@ def against(
         log = training_log.read(path, tokens)
         steps = _of_batch(log, work)
         rows.append(_row(work, predicted, each, log, steps))
+        warnings += (f"{each}: {note}" for note in log.notes)
         if len(steps) <= _FEW:
             warnings.append(f"{each}: {counted(len(steps), 'step')}; the spread says little")
         if left := len(log.steady()) - len(steps):
