@@ -54,6 +54,7 @@ class Load:
 KINDS = (
     "pressure",
     "priority",
+    "urgent",
     "chunks",
     "seats",
     "prefixes",
@@ -64,6 +65,8 @@ KINDS = (
     "mixed",
 )
 """What a load is about. The rest of its settings is drawn freely."""
+SPREADS = {"arrivals": (20, 50), "priority": (20, 50), "urgent": (20, 40)}
+"""Steps over which the requests of a kind arrive."""
 SPECULATIONS = ("ngram", "eagle", "draft_model")
 
 
@@ -111,21 +114,28 @@ class Prompts:
         return [self.fresh(self.longest)], None
 
 
-def requests(draw: random.Random, kind: str, block: int) -> list[Wanted]:
-    """Drawn requests of a load. Memory runs short where prompts are short and outputs long,
-    because the scheduler admits what it has room for."""
-    count = draw.randint(4, 16) + (draw.randint(8, 24) if draw.random() < 0.2 else 0)
-    longest, output = draw.randint(1, 4) * block, draw.randint(1, 32)
-    if kind in ("pressure", "priority") or draw.random() < 0.3:
-        longest, output = draw.randint(2, 2 * block), draw.randint(block, 4 * block)
+def lengths(draw: random.Random, kind: str, block: int) -> tuple[int, int]:
+    """Longest prompt and longest output of a load. Memory runs short where prompts are short and
+    outputs long, because the scheduler admits what it has room for."""
+    if kind == "urgent":
+        return draw.randint(3, 8) * block, draw.randint(block // 2, 2 * block)
     if kind == "chunks":
-        longest = draw.choice([4, 6, 10]) * block
+        return draw.choice([4, 6, 10]) * block, draw.randint(1, 32)
+    if kind == "priority" and draw.random() < 0.5:
+        return draw.randint(2, 6) * block, draw.randint(4, 2 * block)
+    if kind in ("pressure", "priority") or draw.random() < 0.3:
+        return draw.randint(2, 2 * block), draw.randint(block, 4 * block)
+    return draw.randint(1, 4) * block, draw.randint(1, 32)
+
+
+def requests(draw: random.Random, kind: str, block: int) -> list[Wanted]:
+    """Drawn requests of a load."""
+    count = draw.randint(4, 16) + (draw.randint(8, 24) if draw.random() < 0.2 else 0)
+    longest, output = lengths(draw, kind, block)
     prompts = Prompts(draw, kind, block, longest)
-    spread = (
-        draw.choice([20, 50]) if kind in ("arrivals", "priority") else draw.choice([0, 0, 10, 30])
-    )
+    spread = draw.choice(SPREADS.get(kind, (0, 0, 10, 30)))
     # Later requests that are more urgent take blocks of the first ones of a batch.
-    newest = kind == "priority" and draw.random() < 0.5
+    newest = kind == "urgent" or (kind == "priority" and draw.random() < 0.5)
     found: list[Wanted] = []
     arrival = 0
     while len(found) < count and sum(each.output for each in found) < MOST:
@@ -157,7 +167,7 @@ def settings(
     least = math.ceil(model / block)
     plenty = sum(math.ceil(total / block) for total in totals) + 4
     tight = {"pressure": 1, "prefixes": 0.7, "sessions": 0.6}.get(kind, 0.4)
-    if kind == "priority":
+    if kind in ("priority", "urgent"):
         blocks = draw.randint(least, 2 * least)
     elif draw.random() < tight:
         blocks = least + draw.randint(0, max(1, least // 3))
@@ -165,15 +175,18 @@ def settings(
         blocks = draw.randint(least, max(least, plenty))
     seats = draw.randint(1, 3) if kind == "seats" else draw.randint(3, 16)
     whole = kind == "whole prompts" or (kind == "mixed" and draw.random() < 0.2)
-    most = 2 if kind == "chunks" or (how in SPECULATIONS and draw.random() < 0.5) else 8
+    little = kind == "priority" or how in SPECULATIONS
+    most = 2 if kind == "chunks" or (little and draw.random() < 0.5) else 8
     budget = draw.randint(4, most * block)
     speculative = draw.randint(1, 5) if how in SPECULATIONS else 0
     budget = max(budget, seats * (2 if how == "draft_model" else 1), model if whole else 0)
-    threshold = 0
-    if draw.random() < (0.5 if kind == "chunks" else 0.15):
-        threshold = draw.randint(1, max(2, budget))
-    by_priority = kind == "priority" or (kind == "mixed" and draw.random() < 0.4)
-    cached = kind in ("prefixes", "sessions", "equal prompts") or draw.random() < 0.5
+    threshold = draw.randint(budget // 3, budget * 2 // 3) if kind == "urgent" else 0
+    if draw.random() < {"chunks": 0.5, "whole prompts": 0.5}.get(kind, 0.15):
+        threshold = draw.randint(1, max(2, model // 2 if whole else budget))
+    by_priority = kind in ("priority", "urgent") or (kind == "mixed" and draw.random() < 0.4)
+    cached = kind in ("prefixes", "sessions", "equal prompts") or how == "eagle"
+    tries = {"pressure": 0.5, "urgent": 0.1}.get(kind, 0.75)
+    cached = cached or draw.random() < 0.5
     return {
         "block_size": block,
         "blocks": blocks + 1,
@@ -183,7 +196,7 @@ def settings(
         "max_model_len": model,
         "chunked_prefill": not whole,
         "long_prefill_token_threshold": threshold,
-        "scheduler_reserve_full_isl": draw.random() < (0.5 if kind == "pressure" else 0.75),
+        "scheduler_reserve_full_isl": draw.random() < tries,
         "policy": "priority" if by_priority else "fcfs",
         "prefix_caching": cached,
         "async_scheduling": how == "async",

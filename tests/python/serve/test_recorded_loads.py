@@ -1,37 +1,19 @@
 """Loads that vLLM's scheduler decided, step by step: the record keeps the laws that hold for any
-scheduler, and its draws reach what they are drawn for. `lab/peers/record_vllm_scheduler.py` says
-what is in a load."""
+scheduler, its draws reach what they are drawn for, and the reference decides the same.
+`lab/peers/record_vllm_scheduler.py` says what is in a load."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from peer_records import answers
+from replayed_loads import batch_of, replayed, steps_of
 
 RECORDED: dict[str, list[dict[str, Any]]] = answers("vllm_scheduler")
 STEPS, PREEMPTIONS, CHUNKED, HITS, EVICTIONS = range(5)
 """Places in a load's `counts`."""
-
-
-def steps_of(load: dict[str, Any]) -> Iterator[list[Any]]:
-    """All steps, also those that the record has as a number."""
-    step: list[Any] = []
-    for each in load["steps"]:
-        if isinstance(each, int):
-            yield from [step] * each
-        else:
-            step = each
-            yield step
-
-
-def batch_of(step: list[Any]) -> Iterator[tuple[int, int, int | None]]:
-    """Request, tokens, and cached tokens of an admission."""
-    for each in step[0]:
-        number, tokens, *cached = [each, 1] if isinstance(each, int) else each
-        yield number, tokens, cached[0] if cached else None
 
 
 class Walk:
@@ -123,6 +105,15 @@ def test_loads_keep_the_laws_of_scheduling(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", RECORDED)
+def test_the_reference_decides_as_vllm(way: str) -> None:
+    """Every step, and the order of free blocks at the end."""
+    for load in RECORDED[way]:
+        steps, left = replayed(load)
+        assert steps == list(steps_of(load)), load["kind"]
+        assert left == load["left"], load["kind"]
+
+
+@pytest.mark.parametrize("way", RECORDED)
 def test_blocks_at_the_end_are_all_free(way: str) -> None:
     """Blocks are numbered from 1, because block 0 is the null block. Only caching keeps content."""
     for load in RECORDED[way]:
@@ -154,6 +145,7 @@ def test_draws_reach_what_they_are_drawn_for() -> None:
     kinds = {
         "pressure": PREEMPTIONS,
         "priority": PREEMPTIONS,
+        "urgent": PREEMPTIONS,
         "chunks": CHUNKED,
         "prefixes": HITS,
         "sessions": HITS,
