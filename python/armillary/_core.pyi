@@ -731,7 +731,7 @@ class LayoutSpace:
         stage."""
 
 class Served:
-    """What a run of requests found. Times are ps (`crates/serve`)."""
+    """Result of a run of requests. Times are ps (`crates/serve`)."""
 
     def times(self) -> list[tuple[int, int, int, int]]:
         """For each request: arrival, start of its first step, first token, last token."""
@@ -741,7 +741,7 @@ class Served:
     def gaps(self) -> tuple[int, int, int]:
         """Gaps between tokens: how many, their mean and the largest."""
     def gap_per_mille(self, part: int) -> int:
-        """The gap that so many of 1,000 do not exceed."""
+        """The gap that `part` of 1,000 do not exceed."""
     def sums(self) -> list[tuple[int, int, int, int, list[float]]]:
         """For each engine: steps, their requests, their tokens, time in steps, seconds of each
         part."""

@@ -61,6 +61,17 @@ ALLOWED: dict[str, set[str]] = {
     "capture": {"documents", "errors", "files", "model", "units"},
     "calibrate": {"_core", "_late", "documents", "errors", "nccl", "platform", "units"},
     "network": {"_core", "errors", "platform", "units"},
+    "serve": {
+        "_core",
+        "declared",
+        "documents",
+        "errors",
+        "kernels",
+        "model",
+        "platform",
+        "units",
+        "workload",
+    },
     "traffic": {"_core", "_late", "backends", "documents", "errors", "platform", "units"},
     "report": {
         "blocks",
@@ -71,6 +82,7 @@ ALLOWED: dict[str, set[str]] = {
         "machine",
         "nccl",
         "schema",
+        "serve",
         "step_parts",
         "traffic",
         "uncertainty",
@@ -242,6 +254,7 @@ ALLOWED: dict[str, set[str]] = {
         "report",
         "result",
         "schema",
+        "serve",
         "sweep",
         "traffic",
         "wiring",
@@ -376,14 +389,21 @@ from armillary.cli import main
 sys.exit(main() or print(*sys.modules, file=sys.stderr))
 """
 VERBS = (
-    *("run", "collective", "traffic", "network", "sweep", "explain", "compare", "report"),
+    *("run", "collective", "serve", "traffic", "network", "sweep", "explain", "compare", "report"),
     *("design", "plan", "import", "convert", "platform", "calibrate", "check"),
 )
 
 
 WORKING = (
     *("api", "calibrate", "explain", "model", "result", "uncertainty", "wiring", "workload"),
-    *("design.search", "network.network", "report.page", "sweep.results", "traffic.curves"),
+    *(
+        "design.search",
+        "network.network",
+        "report.page",
+        "serve.run",
+        "sweep.results",
+        "traffic.curves",
+    ),
 )
 """Rooms and files that do the work of verbs."""
 

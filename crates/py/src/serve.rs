@@ -122,7 +122,7 @@ impl KindRow {
 /// A prompt's pieces (content, tokens), tokens of the output, priority.
 type RequestRow = (Vec<(i64, u32)>, u32, i64);
 
-/// What a run of requests found. Times are ps.
+/// Result of a run of requests. Times are ps.
 #[pyclass(frozen)]
 pub struct Served(Outcome);
 
@@ -148,7 +148,7 @@ impl Served {
         (self.0.gaps.count, self.0.gaps.mean(), self.0.gaps.max)
     }
 
-    /// The gap that so many of 1,000 do not exceed.
+    /// The gap that `part` of 1,000 do not exceed.
     fn gap_per_mille(&self, part: u64) -> u64 {
         self.0.gaps.per_mille(part)
     }

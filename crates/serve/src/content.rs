@@ -1,4 +1,4 @@
-//! What prompts contain, as far as caches of prefixes see it.
+//! Contents of prompts, as far as caches of prefixes see them.
 //!
 //! Texts have no meaning here. A prompt is a row of pieces, and two pieces with the same content
 //! hold the same tokens. Blocks of tokens get a hash that covers everything before them, so equal
@@ -30,7 +30,7 @@ pub(crate) struct Chain {
     hashes: Vec<u64>,
     /// The block that is not full yet.
     open: u64,
-    /// Its tokens.
+    /// Tokens in it.
     filled: u32,
     /// The content and the offset that would continue the last piece.
     next: (u64, u32),

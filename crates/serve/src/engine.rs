@@ -29,7 +29,7 @@ pub(crate) struct Flight {
     pub end: u64,
     /// Batch of each rank.
     pub batches: Vec<Batch>,
-    /// Only requests that generate a token after others, nobody came, nobody went.
+    /// Each request generates one token after another. None came, none ended.
     pub quiet: bool,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct Engine<'a> {
     pub sums: Sums,
 }
 
-/// What scheduling changed, for records.
+/// Changes by the scheduler, for records.
 pub(crate) trait Notes {
-    /// A request runs; so many of its tokens were found in the cache.
+    /// A request runs; the cache held `cached` of its tokens.
     fn admitted(&mut self, request: u32, cached: u32, now: u64);
     /// A request lost its blocks.
     fn preempted(&mut self, request: u32);
@@ -101,7 +101,7 @@ impl<'a> Engine<'a> {
         self.ranks[rank].waiting() + self.ranks[rank].running()
     }
 
-    /// Begins as many steps as may begin now.
+    /// Begins all steps that may begin now.
     pub fn begin(&mut self, now: u64, notes: &mut impl Notes) {
         while self.flights.len() < self.depth {
             let batches: Vec<Batch> = self.ranks.iter_mut().map(Scheduler::schedule).collect();

@@ -1,4 +1,4 @@
-//! Engines together: who gets a request, and what each request experienced.
+//! Engines together: the engine that gets a request, and the times of each request.
 
 use crate::engine::{Engine, Kind, Notes, Sums};
 use crate::request::Request;
@@ -43,20 +43,20 @@ pub enum Routing {
 pub enum Arrivals {
     /// At these times, ps, in ascending order.
     Open(Vec<u64>),
-    /// So many are there at any time.
+    /// This number is there at any time.
     Closed(u32),
 }
 
-/// What a request experienced. Times are ps.
+/// Times of a request, ps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// It arrived.
     pub arrival: u64,
-    /// Its first step began.
+    /// The first step began.
     pub admitted: u64,
-    /// Its first token was there.
+    /// The first token was there.
     pub first: u64,
-    /// Its last token was there.
+    /// The last token was there.
     pub end: u64,
     /// How often it lost its blocks.
     pub preemptions: u32,
@@ -81,7 +81,7 @@ pub struct Sample {
     pub blocks: u32,
 }
 
-/// What a run found.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// One for each request.

@@ -1,8 +1,8 @@
-//! Blocks of the cache of keys and values: which are free, who refers to them, which prefix they
-//! hold.
+//! Blocks of the cache of keys and values: which are free, how many requests refer to
+//! them, which prefix they hold.
 //!
-//! The rules are those of vLLM 0.19 (`lab/peers/record_vllm_scheduler.py` describes them). A block
-//! that nobody refers to keeps its prefix until it is taken. Free blocks are taken from the front,
+//! The rules are those of vLLM 0.19 (`lab/peers/record_vllm_scheduler.py` describes them). A free
+//! block keeps its prefix until it is taken. Free blocks are taken from the front,
 //! and come back at the end: the last block of a request first, so that prefixes live longest.
 
 use rustc_hash::FxHashMap;
@@ -45,7 +45,7 @@ impl Pool {
         self.references.len() as u32
     }
 
-    /// Blocks that nobody refers to.
+    /// Free blocks: no request refers to them.
     pub fn free(&self) -> u32 {
         self.free
     }
@@ -55,7 +55,7 @@ impl Pool {
         self.first.get(&hash).copied()
     }
 
-    /// Whether nobody refers to a block.
+    /// Whether no request refers to a block.
     pub fn is_free(&self, block: u32) -> bool {
         self.references[block as usize] == 0
     }

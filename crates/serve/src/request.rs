@@ -7,7 +7,7 @@ use crate::content::{Chain, Piece, output_of};
 pub struct Request {
     /// Smaller is more urgent, where the scheduler looks at it.
     pub priority: i64,
-    /// What the prompt contains.
+    /// Pieces of the prompt.
     pub prompt: Vec<Piece>,
     /// Tokens that are generated.
     pub output: u32,
@@ -23,7 +23,7 @@ impl Request {
 /// A request in an engine.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// Its number among all requests.
+    /// Index among all requests.
     pub request: u32,
     pub priority: i64,
     /// Place in the order of arrival.

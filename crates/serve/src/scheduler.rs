@@ -39,8 +39,8 @@ pub struct Settings {
     pub drafts: u32,
     /// Tokens for which a running request gets blocks ahead of time, as models that draft need.
     pub lookahead: u32,
-    /// Of a prefix that the cache holds the last block is computed again, because the model that
-    /// drafts needs its hidden states.
+    /// The last block of a cached prefix is computed again, because the model that drafts needs the
+    /// hidden states.
     pub recomputes_last: bool,
     /// A request is admitted when there are blocks for all its tokens, not only for its first chunk.
     pub whole: bool,
@@ -51,7 +51,7 @@ pub struct Settings {
 pub struct Part {
     /// Request.
     pub request: u32,
-    /// Its place among the requests of the engine.
+    /// Index among the requests of the engine.
     pub(crate) slot: u32,
     /// How often the request had lost its blocks before.
     pub(crate) starts: u32,
@@ -59,7 +59,7 @@ pub struct Part {
     pub context: u32,
     /// Tokens that are computed.
     pub tokens: u32,
-    /// Of these, tokens that are drafts.
+    /// Number of drafts among them.
     pub drafts: u32,
     /// Whether tokens are generated.
     pub generates: bool,
@@ -67,7 +67,7 @@ pub struct Part {
     pub admitted: Option<u32>,
 }
 
-/// What runs in one step.
+/// The requests of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Parts in the scheduler's order: requests that ran before, then admitted ones.
@@ -391,14 +391,14 @@ impl Scheduler {
         found
     }
 
-    /// Blocks that a request lacks for so many tokens in all, behind those that were `found`.
+    /// Blocks that a request lacks for `tokens` tokens in all, behind those that were `found`.
     fn lacks(&self, slot: u32, tokens: u32, found: &[u32]) -> u32 {
         let held = self.states[slot as usize].blocks.len() + found.len();
         let slots = tokens.min(self.settings.longest);
         slots.div_ceil(self.settings.block).saturating_sub(held as u32)
     }
 
-    /// Whether there are blocks for so many tokens in all.
+    /// Whether there are blocks for `tokens` tokens in all.
     fn fits(&self, slot: u32, tokens: u32, found: &[u32]) -> bool {
         let sleeping = found.iter().filter(|&&block| self.pool.is_free(block)).count() as u32;
         self.lacks(slot, tokens, found) + sleeping <= self.pool.free()

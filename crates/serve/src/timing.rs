@@ -25,7 +25,7 @@ impl Line {
             .then_some(Line { at, value })
     }
 
-    /// Its value.
+    /// Value at a place.
     pub fn value(&self, at: f64) -> f64 {
         let (from, part) = place(&self.at, at);
         if part == 0.0 {
@@ -64,7 +64,7 @@ impl Grid {
         Line { at: low.at.clone(), value: mixed.collect() }
     }
 
-    /// Its value.
+    /// Value at a row and a column.
     pub fn value(&self, row: f64, column: f64) -> f64 {
         let (from, part) = place(&self.at, row);
         let low = self.lines[from].value(column);
@@ -84,7 +84,7 @@ fn place(at: &[f64], wanted: f64) -> (usize, f64) {
     (from, (wanted - at[from]) / (at[from + 1] - at[from]))
 }
 
-/// What the time of a part of a step depends on.
+/// Time of a part of a step, by the quantity that it depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Table {
     /// Tokens of the rank that has most, padded to a graph's size.
@@ -107,7 +107,7 @@ pub enum Table {
 pub struct Term {
     /// Name.
     pub name: String,
-    /// Its time.
+    /// The time.
     pub table: Table,
     /// Work of the host, not of GPUs.
     pub host: bool,
@@ -128,7 +128,7 @@ pub struct Timing {
     pub overlapped: bool,
 }
 
-/// What a rank computes in a step, in the words of tables.
+/// The work of a rank in a step, in the words of tables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Work {
     pub rows: u64,

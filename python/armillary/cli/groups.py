@@ -11,6 +11,7 @@ GROUPS = {
         "run": "Simulate a training step and show where its time goes.",
         "collective": "Time a collective over a range of sizes, as nccl-tests does.",
         "kernel": "Time one kernel by itself: product, attention, experts.",
+        "serve": "Serve requests on a deployment: latency, throughput, cost.",
         "traffic": "Find latency by load, and saturation, with synthetic traffic.",
         "network": "Let another program drive a network, by records over a pipe.",
         "sweep": "Simulate many points of a study: grid, list, random or Optuna.",

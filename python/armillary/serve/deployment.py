@@ -18,7 +18,7 @@ SMALL = 70 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a user may choose of an engine; `None` for the engine's default."""
+    """Settings of an engine that a user may choose; `None` for the engine's default."""
 
     sequences: int | None = None
     """Requests that run at a time (max_num_seqs)."""

@@ -104,11 +104,11 @@ class Precision:
     """Number formats."""
 
     weights: str = "bf16"
-    """Of the dense layers' matrices."""
+    """Format of the dense layers' matrices."""
     experts: str = "bf16"
-    """Of the experts' matrices."""
+    """Format of the experts' matrices."""
     cache: str = "bf16"
-    """Of keys and values."""
+    """Format of keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Footprint:
     request: int
     """State of a request whatever its length: windows, linear attention."""
     activations: int
-    """What the largest step needs."""
+    """Working memory of the largest step."""
     context: int
     """Libraries and captured graphs."""
 
@@ -175,7 +175,7 @@ def blocks(
 ) -> tuple[int, int]:
     """Blocks of the cache that fit, and the bytes that are left for them.
 
-    `capacity` are the bytes of a GPU, of which the engine takes the part `memory`."""
+    The engine takes the part `memory` of the `capacity` bytes of a GPU."""
     rest = int(capacity * memory) - held.weights - held.activations - held.context
     rest -= held.request * min(sequences, 256)
     return max(0, rest // max(1, held.token * block)), max(0, rest)

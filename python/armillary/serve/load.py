@@ -43,7 +43,7 @@ class Load:
     said: str = ""
     """The load in words."""
     notes: tuple[str, ...] = ()
-    """What was assumed."""
+    """Assumptions."""
     measured: tuple[tuple[float, float], ...] = field(default=())
     """Seconds to the first token and to the end of each request, where a recording has them."""
 

@@ -1,4 +1,4 @@
-"""A load through a deployment, and what its requests experienced."""
+"""A load through a deployment, and the times of its requests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..errors import InputError, Problem
 from .deployment import Engines
 from .load import PICOSECONDS, Load
 
-MILLI = 1e9
-"""Picoseconds of a millisecond."""
+ROUTINGS = ("round_robin", "least_loaded", "prefix")
+"""Ways in which requests reach engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a load experienced on a deployment. Times are seconds."""
+    """The result of a load on a deployment. Times are seconds."""
 
     engines: Engines
     decode: Engines | None
@@ -171,6 +171,9 @@ def serve(
     Raises:
         InputError: a load that the engines can't take.
     """
+    if routing not in ROUTINGS:
+        message = f"unknown routing: {routing!r}"
+        raise InputError([Problem("", "routing", message, ", ".join(ROUTINGS))])
     if not load.requests:
         raise InputError([Problem("", "requests", "the load has no requests", "one or more")])
     longest = load.longest
@@ -193,12 +196,12 @@ def serve(
             load.requests, found.times(), found.notes(), strict=True
         )
     )  # fmt: skip
-    sums = found.sums()
+    sums, states = found.sums(), found.samples()
     return Served(
         engines, decode, load, answers, _gaps(found),
         sum(each[0] for each in sums), sum(each[3] for each in sums) / PICOSECONDS,
         _parts(engines, decode, sums),
-        tuple((time / PICOSECONDS, runs, waits, used) for time, runs, waits, used in found.samples()),
+        tuple((at / PICOSECONDS, runs, waits, used) for at, runs, waits, used in states),
     )  # fmt: skip
 
 

@@ -1,0 +1,263 @@
+"""`armillary serve`: requests on a deployment of a model."""
+
+from __future__ import annotations
+
+import json as json_text
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import InputError, Problem
+from . import completion, output
+from .options import Json, Npus, PlatformName, ReportName, Settings, settings
+from .verb_options import takes
+
+if TYPE_CHECKING:
+    from ..platform import Platform
+    from ..serve import Choices, Load, Served
+    from ..serve.document import Limits
+
+_REQUESTS = 200
+"""Requests that are drawn unless the user says how many."""
+_INPUT, _OUTPUT = "1024", "256"
+
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Decoder: a preset, a model file or a config.json.",
+        autocompletion=completion.workloads,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Deployment:
+    """Deployment."""
+
+    platform: PlatformName
+    engine: Annotated[str, typer.Option(metavar="NAME")] = "vllm"
+    """Inference engine: vllm, sglang, trtllm, or a file that describes one."""
+    tp: Annotated[int, typer.Option(metavar="N")] = 1
+    """GPUs that share attention and dense layers (tensor parallelism)."""
+    pp: Annotated[int, typer.Option(metavar="N")] = 1
+    """Stages of a pipeline."""
+    dp: Annotated[int, typer.Option(metavar="N")] = 1
+    """Ranks with attention of their own that share the experts."""
+    ep: Annotated[int, typer.Option(metavar="N")] = 1
+    """Ranks that share out whole experts."""
+    replicas: Annotated[int, typer.Option(metavar="N", min=1)] = 1
+    """Engines."""
+    prefill: Annotated[str | None, typer.Option(metavar="LAYOUT")] = None
+    """Engines that compute prompts alone, such as tp=4,replicas=2; those above then generate."""
+    routing: Annotated[str, typer.Option(metavar="round_robin|least_loaded|prefix")] = "round_robin"
+    """How requests reach engines."""
+    weights: Annotated[str, typer.Option(metavar="FORMAT")] = "bf16"
+    """Number format of the matrices: bf16, fp8, fp8_block, nvfp4, mxfp4, int8 or int4."""
+    experts: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
+    """That of the experts' matrices. Default: as --weights."""
+    kv_cache: Annotated[str, typer.Option(metavar="bf16|fp8")] = "bf16"
+    """That of keys and values."""
+    npus: Npus = None
+    set_: Settings = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Load(_Deployment):
+    """Load."""
+
+    rate: Annotated[float | None, typer.Option(metavar="X")] = None
+    """Requests a second."""
+    concurrency: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    """Requests that are there at any time, instead of a rate."""
+    num_requests: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000_000)] = None
+    """Requests; 200 when not given."""
+    input_tokens: Annotated[str | None, typer.Option(metavar="TOKENS")] = None
+    """Tokens of a prompt: 1024, 820-1024 (uniform) or 1024~0.5 (lognormal, deviation over mean).
+    Default: 1024."""
+    output_tokens: Annotated[str | None, typer.Option(metavar="TOKENS")] = None
+    """Tokens that are generated, written in the same way. Default: 256."""
+    arrival: Annotated[str, typer.Option(metavar="poisson|even|gamma:SHAPE")] = "poisson"
+    """Distances between arrivals at a rate."""
+    prefix: Annotated[int, typer.Option(metavar="TOKENS", min=0)] = 0
+    """Tokens at the start of each prompt that requests share."""
+    prefixes: Annotated[int, typer.Option(metavar="N", min=1)] = 1
+    """Different texts of such starts."""
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    """Seed of the drawn load."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scheduler(_Load):
+    """Scheduler. What is not given is as the engine has it."""
+
+    max_num_seqs: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    """Requests that run at a time."""
+    max_num_batched_tokens: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    """Tokens of a step."""
+    max_model_len: Annotated[int | None, typer.Option(metavar="N", min=2)] = None
+    """Tokens of a request, with its output."""
+    block_size: Annotated[int | None, typer.Option(metavar="N", min=1, max=4096)] = None
+    """Tokens of a block of the cache."""
+    blocks: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    """Blocks of the cache, instead of those that fit."""
+    gpu_memory: Annotated[float | None, typer.Option(metavar="X", min=0.01, max=1)] = None
+    """Part of the memory that the engine takes."""
+    prefix_caching: Annotated[bool | None, typer.Option("--prefix-caching/--no-prefix-caching")] = (
+        None
+    )
+    """Keep the starts of prompts for later requests."""
+    chunked_prefill: Annotated[
+        bool | None, typer.Option("--chunked-prefill/--no-chunked-prefill")
+    ] = None
+    """A prompt may take several steps."""
+    overlap: Annotated[bool | None, typer.Option("--overlap/--no-overlap")] = None
+    """Schedule a step while the one before it runs."""
+    draft_tokens: Annotated[int, typer.Option(metavar="N", min=0, max=64)] = 0
+    """Tokens drafted in each step (speculative decoding). The time of drafting is not counted."""
+    acceptance: Annotated[str | None, typer.Option(metavar="SHARES")] = None
+    """Share of drafts that are right where those before it are: 0.8, or one for each place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(_Scheduler):
+    """Results."""
+
+    slo: Annotated[str | None, typer.Option(metavar="LIMITS")] = None
+    """Service level, such as ttft=1s,tpot=30ms. Goodput counts the requests that keep it."""
+    price: Annotated[float | None, typer.Option(metavar="DOLLARS", min=0.0001)] = None
+    """Dollars of a GPU for an hour."""
+    backend: Annotated[
+        str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
+    ] = None
+    """Network on which keys and values go from engine to engine. Default: the platform's."""
+    json: Json = None
+    csv: Annotated[str | None, typer.Option(metavar="FILE")] = None
+    """Write a row for each request here; - for standard output."""
+    report: ReportName = None
+
+
+@takes(ServeOptions)
+def serve(model: ModelName, each: ServeOptions) -> None:
+    """Serve requests on a deployment: latency, throughput, cost."""
+    with output.guard("armillary serve --help"):
+        from ..report import serving, words
+        from ..serve.document import as_dict, table
+        from ..serve.words import limits
+
+        outputs = {"--json": each.json, "--csv": each.csv, "--report": each.report}
+        output.claim(outputs, model, each.platform)
+        promised = limits(each.slo)
+        found, warnings = _served(model, each, promised)
+        for warning in warnings:
+            output.log(f"warning: {warning}")
+        document = as_dict(found, promised, each.price, warnings)
+        whole = {"schema": document.pop("schema"), "version": __version__, "model": model}
+        output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
+        if each.csv is not None:
+            from ..report.chart import to_csv
+
+            output.write_csv(each.csv, to_csv(table(found)))
+        shown = serving.page(found, model, promised, each.price, warnings)
+        if each.report is not None:
+            output.write_page(each.report, shown.html())
+        if "-" not in outputs.values():
+            words.show(shown, output.console())
+
+
+def _served(model: str, each: ServeOptions, promised: Limits) -> tuple[Served, list[str]]:
+    """The result, and warnings."""
+    from ..model.decoder_reader import decoder
+    from ..model.files import load_model
+    from ..platform import Platform
+    from ..serve import Layout, Precision, deploy, load_engine, serve
+    from ..serve.transfer import transfer
+    from ..serve.verdict import queue_grows
+    from ..serve.words import pool
+
+    del promised
+    target = Platform.load(each.platform, settings(each.set_, each.npus))
+    loaded = load_model(model)
+    shape, engine, load = decoder(loaded), load_engine(each.engine), _load(each)
+    longest = max(load.longest, each.max_model_len or 0)
+    if each.max_model_len is not None and each.max_model_len < load.longest:
+        message = f"a request has {load.longest} tokens, more than {each.max_model_len}"
+        raise InputError([Problem("", "--max-model-len", message, "longer, or shorter requests")])
+    precision = Precision(each.weights, each.experts or each.weights, each.kv_cache)
+    layout = Layout(each.tp, each.pp, each.dp, each.ep)
+    choices = _choices(each)
+    main = deploy(
+        shape, target, engine, layout, precision, count=each.replicas, longest=longest,
+        choices=choices,
+    )  # fmt: skip
+    warnings = [*target.warnings, *loaded.notes, *load.notes, *main.warnings]
+    with output.progress("requests") as update:
+        if each.prefill is None:
+            found = serve(main, load, routing=each.routing, progress=update)
+        else:
+            split, count = pool(each.prefill, "--prefill")
+            first = deploy(
+                shape, target, engine, split, precision, count=count, longest=longest,
+                choices=choices,
+            )  # fmt: skip
+            _check_room(target, main.gpus + first.gpus)
+            way = transfer(target, first, main, each.backend)
+            found = serve(
+                first, load, decode=main, transfer=way, routing=each.routing, progress=update
+            )
+    if queue_grows(found):
+        warnings.append("the queue grows: latencies depend on the number of requests")
+    return found, warnings
+
+
+def _check_room(target: Platform, gpus: int) -> None:
+    if gpus > target.npus:
+        message = f"the engines have {gpus} GPUs, and {target.name} {target.npus}"
+        raise InputError([Problem("", "--prefill", message, "--npus, or smaller engines")])
+
+
+def _load(each: ServeOptions) -> Load:
+    """The load that the options ask for."""
+    from ..serve import drawn
+    from ..serve.load import lengths
+
+    if (each.rate is None) == (each.concurrency is None):
+        given = "both are given" if each.rate is not None else "none is given"
+        message = f"requests come at a rate or by concurrency, and {given}"
+        raise InputError([Problem("", "--rate", message, "--rate 4, or --concurrency 64")])
+    if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
+        message = f"invalid rate: {each.rate:g}"
+        raise InputError([Problem("", "--rate", message, "0.000001 to 1000000000")])
+    return drawn(
+        each.num_requests or _REQUESTS,
+        lengths(each.input_tokens or _INPUT, "--input-tokens"),
+        lengths(each.output_tokens or _OUTPUT, "--output-tokens"),
+        rate=each.rate,
+        arrival=each.arrival,
+        concurrency=each.concurrency,
+        prefix=each.prefix,
+        prefixes=each.prefixes,
+        seed=each.seed,
+    )
+
+
+def _choices(each: ServeOptions) -> Choices:
+    """The scheduler that the options ask for."""
+    from ..serve import Choices
+    from ..serve.words import acceptance
+
+    return Choices(
+        sequences=each.max_num_seqs,
+        tokens=each.max_num_batched_tokens,
+        longest=each.max_model_len,
+        block=each.block_size,
+        blocks=each.blocks,
+        memory=each.gpu_memory,
+        caching=each.prefix_caching,
+        chunked=each.chunked_prefill,
+        asynchronous=each.overlap,
+        drafts=each.draft_tokens,
+        acceptance=acceptance(each.acceptance, each.draft_tokens),
+    )

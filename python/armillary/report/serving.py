@@ -1,0 +1,167 @@
+"""The page of a deployment that serves requests.
+
+Here: what is shown. Not here: HTML (`page.py`), the simulation (`serve`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..serve.document import Limits, cost
+from ..serve.verdict import verdict
+from ..units import NS_PER_S, counted
+from .chart import Chart
+from .page import Fact, Page, Section, Table
+from .quantity import number, share, size, time
+
+if TYPE_CHECKING:
+    from ..serve.deployment import Engines
+    from ..serve.run import Served, Spread
+
+_NOTE = (
+    "TTFT is the time to the first token, TPOT the mean time of each later token of a request, ITL "
+    "the time between two tokens. Percentiles are over requests, those of ITL over tokens."
+)
+
+
+def page(
+    found: Served,
+    name: str,
+    limits: Limits,
+    price: float | None = None,
+    warnings: Sequence[str] = (),
+) -> Page:
+    """The page of a load of requests on a deployment of the model `name`."""
+    return Page(
+        title=f"{name} on {found.engines.platform.name}",
+        lead=f"{_deployment(found)}. {found.load.said}.",
+        verdict=". ".join(_upper(each) for each in verdict(found)) + ".",
+        facts=list(_facts(found, limits, price)),
+        warnings=warnings,
+        sections=[
+            Section("Latency", [_latency(found), _NOTE]),
+            Section("Time of steps", [_parts(found)]),
+            Section("Load over time", [_over_time(found)]),
+            Section("Deployment", [_engines(found)]),
+        ],
+    )
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _deployment(found: Served) -> str:
+    first = found.engines
+    if found.decode is None:
+        return f"{counted(first.count, 'engine')} of {counted(first.layout.gpus, 'GPU')}"
+    return (
+        f"{counted(first.count, 'engine')} of {counted(first.layout.gpus, 'GPU')} for prompts, "
+        f"{found.decode.count} of {found.decode.layout.gpus} for tokens"
+    )
+
+
+def _facts(found: Served, limits: Limits, price: float | None) -> Iterator[Fact]:
+    per_gpu = found.output_rate / found.gpus
+    yield Fact(
+        "Output", f"{found.output_rate:,.0f} tokens/s", f"{per_gpu:,.1f} for each GPU", main=True
+    )
+    yield Fact("First token", _time(found.ttft.p50), f"median; p99 {_time(found.ttft.p99)}")
+    yield Fact("Each token", _time(found.tpot.p50), f"median; p99 {_time(found.tpot.p99)}")
+    yield Fact("Request", _time(found.latency.p50), f"median; p99 {_time(found.latency.p99)}")
+    rate = len(found.answers) / found.span
+    yield Fact("Requests", f"{rate:,.3g} a second", f"{number(len(found.answers))} in all")
+    if limits.given:
+        good = found.goodput(limits.ttft, limits.tpot)
+        yield Fact("Goodput", f"{good:,.3g} a second", f"{share(good / rate)} keep: {limits.said}")
+    if price is not None:
+        dollars = cost(found, price, found.output_rate)
+        yield Fact(
+            "Cost", f"${dollars:,.2f}", f"of a million output tokens at ${price:g} a GPU-hour"
+        )
+
+
+def _time(seconds: float) -> str:
+    return time(seconds * NS_PER_S)
+
+
+def _latency(found: Served) -> Table:
+    def row(name: str, spread: Spread) -> tuple[str, ...]:
+        return (name, *map(_time, (spread.mean, spread.p50, spread.p90, spread.p99, spread.most)))
+
+    rows = [
+        row("Time to first token", found.ttft),
+        row("of it in the queue", found.queue),
+        row("Time per output token", found.tpot),
+        row("Inter-token latency", found.itl),
+        row("Request", found.latency),
+    ]
+    return Table("Latency", ("", "mean", "p50", "p90", "p99", "largest"), rows)
+
+
+def _parts(found: Served) -> Table:
+    spent = sum(part.seconds for part in found.parts if not part.host)
+    ordered = sorted(found.parts, key=lambda part: -part.seconds)
+    rows = [
+        (
+            part.name + (" (host)" if part.host else ""),
+            _time(part.seconds / found.steps),
+            "" if part.host else share(part.seconds / spent),
+        )
+        for part in ordered
+        if part.seconds
+    ]
+    note = f"Means over {number(found.steps)} steps of all engines, each part by itself."
+    return Table("Parts of a step", ("part", "in a step", "share"), rows, note)
+
+
+def _over_time(found: Served) -> Chart:
+    engines = found.decode or found.engines
+    blocks = engines.blocks * engines.layout.dp * engines.count
+    records: list[dict[str, Any]] = []
+    for at, running, waiting, used in found.samples:
+        records.append({"time": round(at, 6), "what": "running", "requests": running})
+        records.append({"time": round(at, 6), "what": "waiting", "requests": waiting})
+        del used
+    peak = max((used for *_, used in found.samples), default=0)
+    spec: dict[str, Any] = {
+        "mark": {"type": "line", "interpolate": "step-after"},
+        "encoding": {
+            "x": {"field": "time", "type": "quantitative", "title": "time, s"},
+            "y": {"field": "requests", "type": "quantitative", "title": "requests"},
+            "color": {
+                "field": "what",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": ["running", "waiting"]},
+            },
+        },
+    }
+    note = f"At most {share(peak / blocks)} of the cache of keys and values is in use."
+    return Chart("requests", "Requests in the engines", records, spec, note)
+
+
+def _engines(found: Served) -> Table:
+    kinds = [("prompts and tokens", found.engines)]
+    if found.decode is not None:
+        kinds = [("prompts", found.engines), ("tokens", found.decode)]
+    heads = ("", *(name for name, _ in kinds))
+    columns = [dict(_described(each)) for _, each in kinds]
+    rows = [(key, *(column[key] for column in columns)) for key in columns[0]]
+    return Table("Engines", heads, rows)
+
+
+def _described(engines: Engines) -> Iterator[tuple[str, str]]:
+    layout, held = engines.layout, engines.held
+    yield "engine", f"{engines.engine.name} {engines.engine.file.version}"
+    yield "platform", engines.platform.name
+    yield "engines", number(engines.count)
+    yield "tensor parallel", number(layout.tp)
+    yield "pipeline stages", number(layout.pp)
+    yield "attention data parallel", number(layout.dp)
+    yield "expert parallel", number(layout.ep)
+    yield "weights", f"{engines.precision.weights}, {size(held.weights)} on each GPU"
+    yield "cache", f"{engines.precision.cache}, {size(held.token)} for each token on each GPU"
+    yield "cache of a rank", f"{number(engines.blocks * engines.block)} tokens"
+    yield "requests at a time", number(engines.sequences)
+    yield "tokens of a step", number(engines.tokens)

@@ -1,0 +1,232 @@
+"""`armillary serve`: deployments, loads, results, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+
+import pytest
+from conftest import Armillary
+
+from armillary.errors import InputError
+from armillary.model.decoder import Decoder
+from armillary.model.decoder_reader import decoder
+from armillary.model.files import load_model
+from armillary.model.weights import layer_weights
+from armillary.platform import Platform
+from armillary.serve import (
+    Choices,
+    Engines,
+    Layout,
+    Lengths,
+    Load,
+    Precision,
+    Request,
+    deploy,
+    drawn,
+    load_engine,
+    serve,
+)
+from armillary.serve.document import Limits
+from armillary.serve.transfer import transfer
+
+
+def model(name: str = "llama-3-8b") -> Decoder:
+    return decoder(load_model(name))
+
+
+def engines(load: Load, **given: object) -> Engines:
+    """One H100 with Llama 3 8B on vLLM, or what is given instead."""
+    words: dict[str, object] = {
+        "model": model(),
+        "platform": Platform.load("dgx-h100"),
+        "engine": load_engine("vllm"),
+        "layout": Layout(),
+        "precision": Precision(),
+        "longest": load.longest,
+        **given,
+    }
+    return deploy(**words)  # type: ignore[arg-type]
+
+
+def test_tokens_are_conserved_and_times_are_in_order() -> None:
+    """Drawn loads on drawn deployments: everything that goes in comes out, in order."""
+    draw = random.Random(53)
+    for _ in range(12):
+        closed = draw.random() < 0.5
+        load = drawn(
+            draw.randint(1, 60),
+            Lengths(draw.randint(1, 2000), deviation=draw.random()),
+            Lengths(draw.randint(1, 200), 0.5, 1.5),
+            rate=None if closed else draw.uniform(0.5, 200),
+            concurrency=draw.randint(1, 40) if closed else None,
+            prefix=draw.choice((0, 100)),
+            prefixes=draw.randint(1, 3),
+            seed=draw.randrange(1000),
+        )
+        choices = Choices(
+            sequences=draw.choice((None, 4)),
+            caching=draw.random() < 0.5,
+            asynchronous=draw.random() < 0.5,
+            blocks=draw.choice((None, -(-load.longest // 16) + 50)),
+        )
+        kind = engines(load, count=draw.choice((1, 2)), choices=choices)
+        found = serve(kind, load, routing=draw.choice(("round_robin", "least_loaded", "prefix")))
+        assert [(each.prompt, each.output) for each in found.answers] == [
+            (each.tokens, each.output) for each in load.requests
+        ]
+        for each in found.answers:
+            assert each.arrival <= each.admitted < each.first <= each.end
+            assert 0 <= each.cached < each.prompt
+        # Little's law: the mean number of requests is their rate times their mean time.
+        there = sum(each.latency for each in found.answers) / found.span
+        rate = len(found.answers) / found.span
+        assert there == pytest.approx(rate * found.latency.mean)
+        most = kind.blocks * kind.count
+        assert all(0 <= used <= most for *_, used in found.samples)
+
+
+def test_the_same_load_gives_the_same_bytes(armillary: Armillary, tmp_path: Path) -> None:
+    words = ("serve", "llama-3-8b", "-p", "dgx-h100", "--rate", "30", "--num-requests", "50")
+    for name in ("a", "b"):
+        run = armillary(*words, "--json", name, "--csv", f"{name}.csv", cwd=tmp_path)
+        assert run.returncode == 0, run.stderr
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    found = json.loads((tmp_path / "a").read_text())
+    assert found["schema"] == "armillary.serve/1"
+    assert found["result"]["requests"] == 50
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 51
+
+
+def test_a_lone_request_takes_its_prompt_and_its_tokens() -> None:
+    """Without other requests a token takes at least the reading of all weights."""
+    load = Load((Request(((1, 512),), 64),), (0,))
+    kind = engines(load)
+    found = serve(kind, load)
+    weights = kind.held.weights / 3350e9
+    assert found.tpot.mean > weights
+    assert found.tpot.mean < 2.5 * weights
+    operations = 2 * 512 * 8e9 / 989e12
+    assert operations < found.ttft.mean < 10 * operations
+
+
+def test_more_requests_at_a_time_give_more_tokens_and_slower_ones() -> None:
+    results = []
+    for concurrency in (1, 8, 64):
+        load = drawn(4 * concurrency, Lengths(256), Lengths(64), concurrency=concurrency)
+        results.append(serve(engines(load), load))
+    for one, other in itertools.pairwise(results):
+        assert other.output_rate > one.output_rate
+        assert other.tpot.mean > one.tpot.mean
+
+
+def test_a_shared_prefix_is_computed_once() -> None:
+    load = drawn(40, Lengths(1000), Lengths(8), rate=5, prefix=800, prefixes=1)
+    cold = serve(engines(load, choices=Choices(caching=False)), load)
+    warm = serve(engines(load), load)
+    assert sum(each.cached for each in cold.answers) == 0
+    assert all(each.cached == 800 for each in warm.answers[1:])
+    assert warm.ttft.mean < 0.6 * cold.ttft.mean
+
+
+def test_priorities_and_preemption() -> None:
+    """A cache for one long request and a half: some lose their blocks, all end."""
+    load = drawn(12, Lengths(300), Lengths(300), concurrency=12)
+    found = serve(engines(load, choices=Choices(blocks=60, caching=False)), load)
+    assert sum(each.preemptions for each in found.answers) > 0
+    assert all(each.end > 0 for each in found.answers)
+
+
+def test_prompts_apart_take_the_way_over_the_network() -> None:
+    platform = Platform.load("dgx-h100-16n")
+    load = drawn(30, Lengths(2000), Lengths(50), rate=10)
+    first = engines(load, platform=platform, count=2)
+    main = engines(load, platform=platform, count=1)
+    way = transfer(platform, first, main)
+    found = serve(first, load, decode=main, transfer=way)
+    whole = serve(main, load)
+    assert [at for at, _ in way] == sorted(at for at, _ in way)
+    for each, request in zip(found.answers, load.requests, strict=True):
+        bytes_ = request.tokens * first.held.token
+        assert each.transfer > bytes_ / 450e9
+        assert each.ttft > each.transfer
+    # Tokens are not held up by the prompts of others.
+    assert found.itl.most < whole.itl.most
+
+
+def test_memory_holds_what_the_model_has() -> None:
+    load = drawn(1, Lengths(100), Lengths(10), concurrency=1)
+    for tp in (1, 2, 8):
+        held = engines(load, layout=Layout(tp=tp)).held
+        shape = model()
+        layers = sum(layer_weights(shape, layer, tp).total for layer in range(shape.layers))
+        ends = 2 * shape.hidden * -(-shape.vocabulary // tp)
+        assert held.weights == pytest.approx(2 * (layers + ends), rel=1e-3)
+        assert held.token == 2 * 2 * shape.layers * max(1, 8 // tp) * 128
+
+
+def test_goodput_counts_requests_that_keep_both_limits() -> None:
+    load = drawn(60, Lengths(500), Lengths(50), rate=60)
+    found = serve(engines(load), load)
+    ttft, tpot = found.ttft.p50, found.tpot.p50
+    kept = sum(each.ttft <= ttft and (each.tpot or 0) <= tpot for each in found.answers)
+    assert found.goodput(ttft, tpot) == pytest.approx(kept / found.span)
+    assert found.goodput(None, None) == pytest.approx(60 / found.span)
+    assert not Limits().given
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rate", "-1"), "invalid rate"),
+        (("--rate", "4", "--concurrency", "4"), "both are given"),
+        ((), "none is given"),
+        (("--rate", "4", "--tp", "3"), "can't be shared by 3"),
+        (("--rate", "4", "--tp", "8", "--replicas", "2"), "has 8"),
+        (("--rate", "4", "--ep", "2"), "no experts"),
+        (("--rate", "4", "--weights", "fp7"), "unknown number format"),
+        (("--rate", "4", "--blocks", "4"), "needs"),
+        (("--rate", "4", "--gpu-memory", "0.1"), "are left"),
+        (("--rate", "4", "--slo", "ttft=fast"), "invalid promise"),
+        (("--rate", "4", "--engine", "llm"), "unknown engine"),
+        (("--rate", "4", "--input-tokens", "0"), "invalid lengths"),
+        (("--rate", "4", "--input-tokens", "a-b"), "invalid lengths"),
+        (("--rate", "4", "--arrival", "never"), "unknown arrivals"),
+        (("--rate", "4", "--draft-tokens", "2"), "not known"),
+        (("--rate", "4", "--acceptance", "0.5"), "no tokens are drafted"),
+        (("--rate", "4", "--prefill", "tp=zero"), "invalid layout"),
+        (("--rate", "4", "--prefill", "tp=8"), "the engines have 9 GPUs"),
+        (("--rate", "4", "--max-model-len", "100"), "more than 100"),
+        (("--rate", "4", "--routing", "magic"), "routing"),
+    ],
+)
+def test_bad_input_is_named(armillary: Armillary, words: tuple[str, ...], said: str) -> None:
+    run = armillary("serve", "llama-3-8b", "-p", "dgx-h100", *words)
+    assert run.returncode == 2, run.stderr
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_platforms_without_kernels_and_too_small_ones_are_refused() -> None:
+    load = drawn(1, Lengths(10), Lengths(10), concurrency=1)
+    with pytest.raises(InputError, match="no times of kernels"):
+        engines(load, platform=Platform.load("mi300x-8"))
+    with pytest.raises(InputError, match="are left"):
+        engines(load, model=model("llama-3-70b"))
+
+
+def test_page_in_words_and_html(armillary: Armillary, tmp_path: Path) -> None:
+    run = armillary(
+        *("serve", "gpt-oss-120b", "-p", "dgx-h100", "--tp", "2", "--weights", "bf16"),
+        *("--experts", "mxfp4", "--concurrency", "16", "--num-requests", "32"),
+        *("--price", "2", "--slo", "tpot=50ms", "--report", "page.html"),
+        cwd=tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "Goodput" in run.stdout
+    assert "experts" in run.stdout
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Requests in the engines" in text
