@@ -150,6 +150,34 @@ def _flexflow_tables() -> list[Files]:
     return [{"s.pb": strategy}, {"m.json": gzip.decompress(measured)}]
 
 
+def _inspector_dumps() -> list[Files]:
+    """Dumps of two ranks in both forms."""
+    import made_inspector as made
+
+    ranks = [
+        [made.call("0x1", rank, 2, "AllReduce", at, 4096, 10**15) for at in range(3 + rank)]
+        for rank in range(2)
+    ]
+    forms = (ranks, [list(made.newest(each)) for each in ranks])
+    return [
+        {
+            f"rank{rank}.log": "".join(json.dumps(each) + "\n" for each in records).encode()
+            for rank, records in enumerate(form)
+        }
+        for form in forms
+    ]
+
+
+def _dumps(folder: Path, _files: Files) -> object:
+    from armillary import InputError
+    from armillary.explain import contents
+
+    found = contents(folder)
+    if found is None:
+        raise InputError([])
+    return found.to_json(), str(found)
+
+
 def _contents(folder: Path, files: Files) -> object:
     from armillary import InputError
     from armillary.explain import contents
@@ -356,6 +384,7 @@ def _front_end(_folder: Path, files: Files) -> None:
 TARGETS = (
     Target("memory_snapshot", _snapshots, _contents),
     Target("flexflow_tables", _flexflow_tables, _contents),
+    Target("inspector_dumps", _inspector_dumps, _dumps),
     Target("plan", _plans, _plan),
     Target("bench", lambda: [{"bench.json": json.dumps(BENCH).encode()}], _bench),
     Target("pattern", _patterns, _pattern),

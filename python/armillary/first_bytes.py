@@ -25,6 +25,8 @@ _STRATEGY = re.compile(
 """An operator with a name and a type of device. Source: src/runtime/strategy.proto of FlexFlow."""
 _OPERATORS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"')
 
+_INSPECTOR = (b'"dump_stats"', b'"coll_perf"')
+
 
 def of(path: str | os.PathLike[str]) -> bytes:
     """The first `MOST` bytes of a file, unpacked if it is gzip; none where it can't be read."""
@@ -42,6 +44,11 @@ def may_be_snapshot(head: bytes) -> bool:
     """Whether a file that begins so may be a snapshot of PyTorch's memory: any pickle, or JSON of
     its keys."""
     return head[:2] in PICKLED or _SNAPSHOT.match(head) is not None
+
+
+def is_inspector(head: bytes) -> bool:
+    """Whether a file that begins so is a dump of NCCL's inspector."""
+    return head.lstrip()[:1] in (b"{", b"[") and any(word in head for word in _INSPECTOR)
 
 
 def is_strategy(head: bytes) -> bool:

@@ -6,8 +6,9 @@ each with `size`, and `out_of_place` and `in_place` of `time` (or `cpu_time`) in
 line or in a list, with `name`, `ranks`, `gpusPerRank`, `size`, `inPlace`, `time`, `algBw`, `busBw`;
 `-Z csv`: the same as columns, in early versions with a column `nodes` that the head doesn't name.
 NCCL 1's tests: columns `B`, `oop_time`, `oop_algbw`, ..., times in ms. NCCL's inspector: an object
-for each call of a rank, with `header` (`id`, `n_ranks`, `nnodes`) and `coll_perf` (`coll`,
-`coll_sn`, `coll_msg_size_bytes`, `coll_exec_time_us`, ...); of each size the median call counts.
+for each call of a rank, with `header` (`id`, `n_ranks`, `nnodes`), or after one that has it
+(`inspector_dump.py`), and `coll_perf` (`coll`, `coll_sn`, `coll_msg_size_bytes`,
+`coll_exec_time_us`, ...); of each size the median call counts.
 Source: NVIDIA/nccl-tests src/util.cu; ROCm/rccl-tests src/common.cu (Reporter); NVIDIA/nccl 1.x
 test/single; NVIDIA/nccl plugins/profiler/inspector/README.md."""
 
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from .. import inspector_dump
 from ..units import US_PER_MS
 from . import unfinished_tables
 from .unfinished_tables import Draft, LogLine
@@ -70,7 +72,7 @@ def _records(text: str) -> list[_Record | None] | None:
         text = _NO_NUMBER.sub('"nan"', text)
         if re.search(_RESULTS, text):
             return list(_documents(text))
-        if '"coll_perf"' in text:
+        if '"coll_perf"' in text or '"dump_stats"' in text:
             return _of_inspector(text)
         rows = [_lowered(row) for row in _objects(text, 0)]
         return [_of_row(row) for row in rows] if any("algbw" in row for row in rows) else None
@@ -126,7 +128,7 @@ def _of_inspector(text: str) -> list[_Record | None]:
     on the rank that waits least for the others. Times of the GPU's clock, where there are some."""
     found: dict[tuple[str, int, int, int], dict[bool, dict[object, _Record]]] = {}
     wrong: list[_Record | None] = []
-    for each in _objects(text, 0):
+    for each in inspector_dump.restored(_objects(text, 0)):
         record = _of_call(each)
         if record is None or record.line() is None:
             wrong.append(None)

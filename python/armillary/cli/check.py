@@ -61,9 +61,10 @@ def check(
 ) -> None:
     """List all problems of the input, without simulating.
 
-    Of a snapshot of PyTorch's memory, or a strategy or measured operators of FlexFlow, print what
-    it holds. WORKLOAD may be a model with its options, as for run. Without one, --backend
-    external:COMMAND runs the conformance suite of network backends on that simulator."""
+    Of a snapshot of PyTorch's memory, dumps of NCCL's inspector, or a strategy or measured
+    operators of FlexFlow, print what it holds. WORKLOAD may be a model with its options, as for
+    run. Without one, --backend external:COMMAND runs the conformance suite of network backends on
+    that simulator."""
     from .. import api
     from ..explain import contents
     from ..platform import Platform

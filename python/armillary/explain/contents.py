@@ -1,7 +1,7 @@
 """Contents of files that are not workloads.
 
 Here: which files have contents. Not here: the contents (`measured_memory.py`,
-`flexflow_tables.py`)."""
+`flexflow_tables.py`, `inspector_ranks.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import first_bytes
+from .. import documents, first_bytes
 
 if TYPE_CHECKING:
     from .explanation import Explanation
@@ -23,9 +23,16 @@ def is_snapshot(path: str | os.PathLike[str]) -> bool:
 
 def contents(path: str | os.PathLike[str]) -> Explanation | None:
     """The content of a file that is not a workload: a snapshot of PyTorch's memory, a strategy or
-    measured operators of FlexFlow (a `Listing`). `None` for another file. Raises `InputError` for
-    a damaged one."""
-    name, head = os.fspath(path), first_bytes.of(path)
+    measured operators of FlexFlow (a `Listing`), dumps of NCCL's inspector (also a folder of them).
+    `None` for another file. Raises `InputError` for a damaged one."""
+    name = os.fspath(path)
+    if documents.is_folder(name):
+        return _inspector_folder(name)
+    head = first_bytes.of(path)
+    if first_bytes.is_inspector(head):
+        from . import inspector_ranks
+
+        return inspector_ranks.contents(name, [name])
     if first_bytes.may_be_snapshot(head):
         return _snapshot(name)
     is_strategy = first_bytes.is_strategy(head)
@@ -37,6 +44,17 @@ def contents(path: str | os.PathLike[str]) -> Explanation | None:
     [(inside, data)] = reading.unpack(Path(name))
     of = flexflow_tables.of_strategy if is_strategy else flexflow_tables.of_operators
     return of(name, inside, data)
+
+
+def _inspector_folder(path: str) -> Explanation | None:
+    """The content of a folder of dumps of NCCL's inspector; none for another folder."""
+    files = sorted(each for each in Path(path).iterdir() if documents.is_file(each))
+    dumps = [str(each) for each in files if first_bytes.is_inspector(first_bytes.of(each))]
+    if not dumps or len(dumps) < len(files):
+        return None
+    from . import inspector_ranks
+
+    return inspector_ranks.contents(path, dumps)
 
 
 def _snapshot(path: str) -> Explanation | None:

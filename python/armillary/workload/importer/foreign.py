@@ -99,6 +99,10 @@ def _mapping(name: str, data: bytes, head: bytes) -> Problem:
         return Problem(name, "", "is JSON of rocprofv3", _PROFILER)
     if b'"TraceProcessEvent"' in data or b'"CudaEvent"' in data:
         return Problem(name, "", "is an export of Nsight Systems (JSON)", _NSYS_WAY)
+    if first_bytes.is_inspector(head):
+        said = "is a dump of NCCL's inspector: calls that ended, without what is between them"
+        way = "armillary check of the folder with all dumps, or armillary calibrate"
+        return Problem(name, "", said, way)
     if first_bytes.is_operators(head):
         said = "is a table of operators that FlexFlow measured, without their order"
         return Problem(name, "", said, _TABLE)
