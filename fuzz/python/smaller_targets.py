@@ -133,14 +133,13 @@ def _migrate(folder: Path, _files: Files) -> object:
 
 def _snapshots() -> list[Files]:
     """Snapshots of memory by a small allocator: a pickle and JSON."""
-    import pickle
     import random
 
     import memory_snapshots as made
 
     devices = [made.drawn(random.Random(seed), seed, 30) for seed in range(2)]
     value = made.snapshot(devices, [len(one.events) for one in devices])
-    return [{"s.pickle": pickle.dumps(value, 4)}, {"s.json": json.dumps(value).encode()}]
+    return [{"s.pickle": made.pickled(value)}, {"s.json": json.dumps(value).encode()}]
 
 
 def _flexflow_tables() -> list[Files]:

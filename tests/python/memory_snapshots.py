@@ -186,11 +186,16 @@ def snapshot(allocators: list[Allocator], kept: list[int]) -> dict[str, Any]:
     }
 
 
+def pickled(value: object, protocol: int = 4) -> bytes:
+    """As PyTorch pickles it."""
+    return pickle.dumps(value, protocol)
+
+
 def write(path: Path, value: object, chance: random.Random) -> Path:
     """As PyTorch pickles it, or as JSON; packed or not."""
     if chance.random() < 0.3:
         data = json.dumps(value).encode()
     else:
-        data = pickle.dumps(value, protocol=chance.choice((2, 3, 4, 5)))
+        data = pickled(value, chance.choice((2, 3, 4, 5)))
     path.write_bytes(gzip.compress(data, 1) if chance.random() < 0.2 else data)
     return path
