@@ -11,10 +11,10 @@ segment 1000000 + r. `output` is `max_tokens`: the longest length of the model c
 A step is `[batch, preempted, finished, free, waiting, running]`. The batch is in vLLM's order:
 `r` has one token, `[r, tokens]` more, and `[r, tokens, cached]` is admitted, for the first time or
 again. Free blocks and lengths of queues are those after the call of `schedule`. Finished are the
-requests that end in the update after it. A number in place of a step: the step before comes so
-many times more. With speculation there is a seventh item, `[[r, drafts, accepted], ...]` of this
-batch; with `ngram` an eighth, `[[r, drafts], ...]`: what is proposed after the update. `eagle` and
-`draft_model` propose `speculative_tokens` always.
+requests that end in the update after it. A number in place of a step: the step before, that
+number of times more. With speculation there is a seventh item, `[[r, drafts, accepted], ...]` of
+this batch; with `ngram` an eighth, `[[r, drafts], ...]`: what is proposed after the update. `eagle`
+and `draft_model` propose `speculative_tokens` always.
 
 With `async_scheduling`, the update after a call is that of the batch before, as an engine does
 whose queue has two batches. A batch that is not empty and alone in the queue is not awaited.
@@ -71,8 +71,8 @@ Blocks:
   new ones are taken, from whatever place. Looking up changes nothing.
 - A block is cached when it is scheduled, not when it is computed: all full blocks of min(C +
   scheduled, N) tokens. So requests later in the batch find it, and a victim of the same step leaves
-  blocks in the cache that nobody computed. Async, blocks of outputs are cached in the update: full
-  blocks of C - H tokens, for requests that are still running, also if they end.
+  blocks in the cache that were not computed. Async, blocks of outputs are cached in the update:
+  full blocks of C - H tokens, for requests that are still running, also if they end.
 - The last output is never computed, so a block that it fills isn't cached.
 - At most (N - 1) // B blocks are found, from the first to the first miss, so that one token is
   computed. The block that is computed again has a second copy. The copy that was cached first is
@@ -136,7 +136,7 @@ MODEL = {
 """A configuration that vLLM asks for. The scheduler uses its longest length alone."""
 DRAFTER = {**MODEL, "architectures": ["EagleLlamaForCausalLM"]}
 LONGEST = 600
-"""Steps of a load, so that a scheduler that stands still is noticed."""
+"""Steps of a load, so that a scheduler that stalls is noticed."""
 SPAN = 10_000_000
 """Tokens of a segment at most."""
 
