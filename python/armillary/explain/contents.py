@@ -49,12 +49,11 @@ def contents(path: str | os.PathLike[str]) -> Explanation | None:
 def _inspector_folder(path: str) -> Explanation | None:
     """The content of a folder of dumps of NCCL's inspector; none for another folder."""
     files = sorted(each for each in Path(path).iterdir() if documents.is_file(each))
-    dumps = [str(each) for each in files if first_bytes.is_inspector(first_bytes.of(each))]
-    if not dumps or len(dumps) < len(files):
+    if not files or not all(first_bytes.is_inspector(first_bytes.of(each)) for each in files):
         return None
     from . import inspector_ranks
 
-    return inspector_ranks.contents(path, dumps)
+    return inspector_ranks.contents(path, list(map(str, files)))
 
 
 def _snapshot(path: str) -> Explanation | None:

@@ -23,6 +23,7 @@ INSPECTOR = "armillary.inspector-ranks/1"
 _SHOWN = 20
 _NAMED = 8
 _US_PER_S = 1e6
+_ALONE = "Each communicator has the dump of one rank: a folder with all dumps shows who is behind."
 
 
 def contents(path: str, files: Sequence[str]) -> Explanation:
@@ -152,7 +153,8 @@ def _page(data: Mapping[str, Any], behind: Sequence[Mapping[str, Any]]) -> Page:
     heads = ("Communicator", "Ranks", "Dumps", "Collective", "Ended on all", "On some")
     table = Table("Calls with a dump of each rank", heads, rows, brief=Brief(rows=_SHOWN))
     lines = [said(row) for row in behind[:_SHOWN]]
-    verdict = lines[0] + "." if lines else "No rank is behind another one."
+    alone = all(len(row["dumps"]) == 1 for row in data["communicators"])
+    verdict = lines[0] + "." if lines else _ALONE if alone else "No rank is behind another one."
     named, dumps = (
         counted(len(data["communicators"]), "communicator"),
         counted(data["files"], "file"),

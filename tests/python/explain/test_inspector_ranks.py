@@ -116,6 +116,7 @@ def test_cut_files_are_read_as_far_as_they_go(tmp_path: Path) -> None:
     written(tmp_path, 0, list(made.newest(calls))[:4])
     found = contents(tmp_path)
     assert found is not None
+    assert "a folder with all dumps shows who is behind" in str(found)
     assert "ends before its last dump is whole" in found.data["warnings"][0]
     [path] = tmp_path.iterdir()
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")

@@ -214,8 +214,9 @@ class _Reader:
         changes = [self._event(number, event) for number, event in enumerate(events)]
         peak, live = self._peak(device, held, changes)
         failures = sum(action == "oom" for action, _, _, _ in changes)
-        if not changes:
-            self.notes.append(f"device {device}: no events, so no peak; {_HISTORY}")
+        if not _allocates(changes):
+            said = "no events of allocations"
+            self.notes.append(f"device {device}: {said}, so no peak; {_HISTORY}")
         elif peak and peak.before:
             self.notes.append(
                 f"device {device}: events begin when {peak.before / GB:.2f} GB were allocated; a "
@@ -285,7 +286,7 @@ class _Reader:
             if requested > most_requested:
                 most_requested, at = requested, number
             most_reserved = max(most_reserved, reserved)
-        if not changes:
+        if not _allocates(changes):
             return None, held.live
         for action, address, size, event in changes[:at]:
             if action == "alloc":
@@ -327,6 +328,11 @@ class _Reader:
     def _refused(self, key: str, said: str) -> InputError:
         where = ".".join(part for part in (self.where, key) if part)
         return InputError([Problem(self.name, where, said, SNAPSHOT)])
+
+
+def _allocates(changes: Sequence[tuple[str, int, int, Entry]]) -> bool:
+    """Whether events say what was allocated. Without a history there is none of these."""
+    return any(action in ("alloc", "free_requested") for action, _, _, _ in changes)
 
 
 def _frames(frames: list[Any] | tuple[Any, ...]) -> Iterator[tuple[str, str]]:

@@ -82,10 +82,13 @@ def small(chance: random.Random) -> made.Allocator:
     return one
 
 
-def test_without_events_there_is_no_peak(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [0, 1])
+def test_without_events_there_is_no_peak(kept: int, tmp_path: Path) -> None:
     """What is held is said all the same; a comparison has nothing to compare."""
     one = small(random.Random(1))
-    path = made.write(tmp_path / "x", made.snapshot([one], [0]), random.Random(1))
+    one.note("snapshot", 0, 0, [])
+    # The last event is the snapshot itself.
+    path = made.write(tmp_path / "x", made.snapshot([one], [kept]), random.Random(1))
     found = contents(path)
     assert found is not None
     [row] = found.data["devices"]
@@ -236,7 +239,7 @@ def test_a_comparison_needs_a_peak_and_ranks_of_the_job(
 ) -> None:
     one = small(random.Random(4))
     none = made.write(tmp_path / "a", made.snapshot([one], [0]), random.Random(1))
-    with pytest.raises(InputError, match="has no peak: device 0: no events"):
+    with pytest.raises(InputError, match="has no peak: device 0: no events of allocations"):
         arm.compare(predicted, none)
     value = made.snapshot([one], [len(one.events)])
     other = made.write(tmp_path / "rank_8.pickle", value, random.Random(1))
