@@ -103,3 +103,13 @@ def test_other_records_are_counted(tmp_path: Path) -> None:
     alone = call("all_reduce", 1, 1 << 20, 50.0)
     with pytest.raises(InputError, match="is of one rank"):
         read(written([alone], tmp_path / "f.json"))
+
+
+def test_a_record_beyond_its_dump_belongs_to_no_communicator(tmp_path: Path) -> None:
+    """Version 4.3: the marker says how many records are its own."""
+    calls = [call("all_reduce", 8, 1 << 20, us, number=n) for n, us in enumerate((50.0, 60.0))]
+    marked = list(made_inspector.newest(calls))
+    marked[0]["dump_stats"]["coll_records"] = 1
+    found = read(written(marked, tmp_path / "d.json"))
+    assert found.tables[0].points == ((1 << 20, 50.0),)
+    assert found.skipped == 1
