@@ -232,7 +232,7 @@ impl Scheduler {
             if self.settings.asynchronous {
                 state.expected -= 1 + part.drafts;
                 let (runs, there) = (state.runs, state.computed.saturating_sub(state.expected));
-                if runs && !last {
+                if runs {
                     self.remember(part.slot, there);
                 }
             } else {
