@@ -11,6 +11,7 @@ from pathlib import Path
 from runpy import run_path
 
 import launch_targets
+import serve_targets
 import smaller_targets
 import trainer_targets
 from target import ROOT, Files, Target
@@ -493,5 +494,6 @@ TARGETS = (
     Target("network", _networks, _network),
     *smaller_targets.TARGETS,
     *launch_targets.TARGETS,
+    *serve_targets.TARGETS,
     *trainer_targets.TARGETS,
 )

@@ -1,0 +1,98 @@
+"""Readers of recorded loads that are fuzzed: traces of requests, and results of benchmarks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from target import Files, Target
+
+
+def _lines(*rows: object) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+_VLLM = {
+    "backend": "vllm", "model_id": "m", "num_prompts": 3, "request_rate": "inf", "burstiness": 1.0,
+    "max_concurrency": None, "duration": 3.5, "completed": 2, "failed": 1,
+    "total_input_tokens": 60, "request_throughput": 0.5, "input_lens": [20, 40, 30],
+    "output_lens": [3, 2, 0], "ttfts": [0.25, 0.5, 0.0], "itls": [[0.125, 0.125], [0.25], []],
+    "start_times": [100.5, 100.25, 101.0], "errors": ["", "", "refused"],
+}  # fmt: skip
+
+
+def _record(start: int, phase: str = "profiling", **metrics: object) -> dict[str, object]:
+    values = {
+        "input_sequence_length": {"value": 550, "unit": "tokens"},
+        "output_sequence_length": {"value": 9, "unit": "tokens"},
+        "time_to_first_token": {"value": 250.0, "unit": "ms"},
+        "request_latency": {"value": 1.5, "unit": "s"},
+    }
+    return {
+        "metadata": {"request_start_ns": start, "benchmark_phase": phase, "turn_index": 0},
+        "metrics": values | metrics,
+        "error": None,
+    }
+
+
+SAMPLES: dict[str, bytes] = {
+    "azure": b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
+    b"2023-11-16 18:15:50.9951690,396,109\n2023-11-17 00:00:01,20,1\n",
+    "azure 2024": b"TIMESTAMP,ContextTokens,GeneratedTokens\n"
+    b"2024-05-10 00:00:00.009930+00:00,2162,5\n2024-05-10 00:00:00.017335+00:00,2399,0\n",
+    "burstgpt": b"Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    b"5,ChatGPT,472,18,490,Conversation log\n118.5,GPT-4,417,276,693,API log\n",
+    "plain": b"arrival_s,input_tokens,output_tokens,priority,prefix,prefix_tokens,ttft_s,e2e_s\n"
+    b"0.5,100,7,0,chat,64,0.25,1.5\n0.75,64,9,-1,chat,64,0.5,2\n2,30,1,3,,,0.1,0.1\n",
+    "mooncake": _lines(
+        {"timestamp": 0, "input_length": 1100, "output_length": 52, "hash_ids": [46, 47, 48]},
+        {"timestamp": 3000, "input_length": 1536, "output_length": 26, "hash_ids": [46, 47, 50]},
+        {"timestamp": 3000.5, "input_length": 600, "output_length": 1, "hash_ids": [46]},
+    ),
+    "bailian": _lines(
+        {"chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 33}
+        | {"output_length": 132, "type": "text", "turn": 1, "hash_ids": [1089, 1090, 7]},
+        {"chat_id": 2, "parent_chat_id": 1, "timestamp": 61.114, "input_length": 40}
+        | {"output_length": 9, "type": "text", "turn": 2, "hash_ids": [1089, 1090]},
+    ),
+    "aiperf": _lines(_record(10**18 + 5), _record(10**18), _record(10**18 + 9, "warmup")),
+    "llmservingsim": _lines(
+        {"input_toks": 4, "output_toks": 5, "arrival_time_ns": 500, "input_tok_ids": [1, 2, 3, 4]},
+        {"input_toks": 3, "output_toks": 2, "arrival_time_ns": 900, "input_tok_ids": [1, 2, 9]},
+    ),
+    "llmservingsim bench": _lines(
+        {"request_id": "bench-0", "input_toks": 4, "output_toks": 5, "arrival_time": 1.7e9}
+        | {"queued_ts": 27.5, "scheduled_ts": 28.0, "first_token_ts": 28.5, "last_token_ts": 30.0}
+    ),
+    "vllm": json.dumps(_VLLM, indent=1).encode(),
+    "vllm loop": _lines(_VLLM | {"max_concurrency": 2}),
+}
+"""A small file of each format."""
+
+
+def _load(folder: Path, files: Files) -> object:
+    from armillary.serve.traces import read_load
+
+    load = read_load(folder / next(iter(files)))
+    assert load.arrivals is None or [*load.arrivals] == sorted(load.arrivals)
+    assert all(length > 0 for each in load.requests for _, length in each.prompt)
+    return load.longest
+
+
+def _cases(*names: str) -> list[Files]:
+    return [{"load": SAMPLES[name]} for name in names]
+
+
+TARGETS = (
+    Target(
+        "load_tables",
+        lambda: [
+            *_cases("azure", "burstgpt", "plain"),
+            {"load": gzip.compress(SAMPLES["azure 2024"], mtime=0)},
+        ],
+        _load,
+    ),
+    Target("load_lines", lambda: _cases("mooncake", "bailian", "llmservingsim", "aiperf"), _load),
+    Target("load_results", lambda: _cases("vllm", "vllm loop", "llmservingsim bench"), _load),
+)

@@ -1,0 +1,194 @@
+"""Requests of a file as they are read, and the load that they become.
+
+Here: checks of values, faults, and what all formats share: the order, the first requests, the rate.
+Not here: columns and keys (a file for each format)."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ...declared import shown
+from ...errors import InputError, Problem
+from ..load import PICOSECONDS, Load, Request
+from .source import Source
+
+MOST_TOKENS = 2**24
+MOST_REQUESTS = 2**22
+MOST_SECONDS = 10**9
+_MOST_FAULTS = 10
+_PLAIN = re.compile(r"[0-9]{1,12}")
+_COUNTS = f"a count from 1 to {MOST_TOKENS}"
+_TIMES = f"seconds from 0 to {MOST_SECONDS}"
+Pieces = tuple[tuple[int, int], ...]
+
+
+class Recorded:
+    """The requests of a file. Reading ends after `limit` of them."""
+
+    def __init__(self, source: Source, limit: int | None) -> None:
+        self.source = source
+        self.limit = limit
+        self.requests: list[Request] = []
+        self.times: list[int] = []
+        """Arrivals, ps; empty where the file has none."""
+        self.measured: list[tuple[float, float]] = []
+        self.notes: dict[str, None] = {}
+        self.concurrency = 0
+        """Requests at a time, where the file has no times."""
+        self.is_sorted = True
+        """Whether the requests of the file come in the order of their arrivals."""
+        self._left_out: Counter[str] = Counter()
+        self._problems: list[Problem] = []
+        self._contents = 0
+
+    def fresh(self) -> int:
+        """A content that no other piece has."""
+        self._contents += 1
+        return self._contents - 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are all requests that are wanted."""
+        return self.limit is not None and self.is_sorted and len(self.requests) >= self.limit
+
+    def note(self, text: str) -> None:
+        """Keeps an assumption."""
+        self.notes[text] = None
+
+    def leave_out(self, why: str) -> None:
+        """Counts a request that is not part of the load."""
+        self._left_out[why] += 1
+
+    def add(self, prompt: Pieces, output: int, time: int | None = None, priority: int = 0) -> None:
+        """A request; `time` is its arrival in ps."""
+        if len(self.requests) >= MOST_REQUESTS:
+            message = f"has more than {MOST_REQUESTS:,} requests"
+            raise self.source.fault("", message, "a part of it: --limit N")
+        self.requests.append(Request(prompt, output, priority))
+        if time is not None:
+            self.times.append(time)
+
+    def fault(self, key: str, message: str, allowed: str, place: str = "") -> None:
+        """Keeps a problem of the line at hand, or of a place. Raises all when they are many."""
+        where = place or f"line {self.source.line}"
+        self._problems.append(Problem(self.source.file, f"{where}: {key}", message, allowed))
+        if len(self._problems) >= _MOST_FAULTS:
+            raise InputError(self._problems)
+
+    def count(self, key: str, value: object, least: int = 1, place: str = "") -> int | None:
+        """A number of tokens; `None` for anything else, which is a fault."""
+        if isinstance(value, str):
+            found = int(value) if _PLAIN.fullmatch(value) else -1
+        else:
+            found = value if isinstance(value, int) and not isinstance(value, bool) else -1
+        if least <= found <= MOST_TOKENS:
+            return found
+        allowed = _COUNTS if least else f"a count from 0 to {MOST_TOKENS}"
+        self.fault(key, f"invalid count: {shown(value)}", allowed, place)
+        return None
+
+    def seconds(self, key: str, value: object, place: str = "") -> float | None:
+        """A time in seconds that is not below 0; `None` for anything else, which is a fault."""
+        found = number(value)
+        if 0 <= found <= MOST_SECONDS:
+            return found
+        self.fault(key, f"invalid time: {shown(value)}", _TIMES, place)
+        return None
+
+    def nanoseconds(self, key: str, value: object, place: str = "") -> int | None:
+        """A whole number of ns, also since 1970; `None` for anything else, which is a fault."""
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
+            return value
+        self.fault(key, f"invalid time: {shown(value)}", "a whole number of ns, 0 or more", place)
+        return None
+
+    def output(self, key: str, value: object, place: str = "") -> int | None:
+        """Generated tokens. A request without any is left out."""
+        found = self.count(key, value, 0, place)
+        if found == 0:
+            self.leave_out("that generated no token")
+        return found or None
+
+    def require(self, row: Mapping[str, Any], *keys: str) -> bool:
+        """Whether a row has these keys; a fault where not."""
+        missing = [key for key in keys if row.get(key) is None]
+        for key in missing:
+            self.fault(key, "is missing", ", ".join(keys))
+        return not missing
+
+    def finish(self, *, rate: float | None, scale: float, concurrency: int | None) -> Load:
+        """The load. Raises `InputError` with every problem."""
+        if self._problems:
+            raise InputError(self._problems)
+        self.notes |= dict.fromkeys(
+            f"requests {why} are left out: {count:,}" for why, count in self._left_out.items()
+        )
+        if not self.requests:
+            raise self.source.fault("", "has no requests", "one or more")
+        places = list(range(len(self.requests)))
+        if self.times:
+            places.sort(key=self.times.__getitem__)
+        places = places[: self.limit]
+        requests = tuple(self.requests[place] for place in places)
+        measured = tuple(self.measured[place] for place in places) if self.measured else ()
+        times = self._times(places, rate, scale, concurrency)
+        self.concurrency = 0 if times is not None else concurrency or self.concurrency
+        said = self._said(len(requests), times)
+        return Load(requests, times, self.concurrency, said, tuple(self.notes), measured)
+
+    def _times(
+        self, places: list[int], rate: float | None, scale: float, concurrency: int | None
+    ) -> tuple[int, ...] | None:
+        if concurrency or self.concurrency:
+            if rate or scale != 1:
+                option = "rate" if rate else "scale"
+                message = "a closed loop has no times to change"
+                raise InputError([Problem("", option, message, "without it")])
+            return None
+        if not self.times:
+            message = "has no times of arrival"
+            raise self.source.fault("", message, "--concurrency N: requests that are there at a time")
+        first = self.times[places[0]]
+        times = [self.times[place] - first for place in places]
+        if rate:
+            if times[-1] == 0:
+                message = "all requests arrive at once, so there is no rate to change"
+                raise InputError([Problem("", "rate", message, "without it")])
+            recorded = (len(times) - 1) * PICOSECONDS / times[-1]
+            scale = recorded / rate
+            self.note(f"times are stretched to {rate:g} requests a second from {recorded:.4g}")
+        if scale != 1:
+            times = [round(time * scale) for time in times]
+        return tuple(times)
+
+    def _said(self, count: int, times: tuple[int, ...] | None) -> str:
+        name = os.path.basename(self.source.file)  # noqa: PTH119 - a name may be any text
+        requests = f"{count:,} request{'s' * (count > 1)} of {name}"
+        if times is None:
+            return f"{requests}, {self.concurrency:,} at a time"
+        span = times[-1] / PICOSECONDS
+        if not span:
+            return f"{requests}, all at once"
+        return f"{requests} in {span:,.4g} s ({(count - 1) / span:,.3g} a second)"
+
+
+def number(value: object) -> float:
+    """A number of a file, or a text of one; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    if isinstance(value, str) and (len(value) > 40 or "_" in value or not value.isascii()):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def picoseconds(seconds: float) -> int:
+    """ps of a time in seconds."""
+    return round(seconds * PICOSECONDS)
