@@ -22,6 +22,7 @@ __all__ = [
     "astra_sim",
     "astra_sim_1",
     "backends",
+    "balances",
     "blocks",
     "check",
     "check_backend",
@@ -762,3 +763,11 @@ def serve(
     `None` for `concurrency` at a time. `decode` are engines that generate tokens, with the seconds
     by tokens that keys and values take to them. Contents below 0 are outputs of requests: -1 is
     that of the first one."""
+
+def balances(
+    engines: Mapping[str, Any], loads: Sequence[tuple[float, float, float, float, float]]
+) -> list[tuple[float, float, float, float]]:
+    """Mean values of one engine under constant loads: seconds to the first token and of each later
+    one, requests a second, requests that run. A load is the requests that are there at any time,
+    mean tokens of prompts, those of them that are computed, mean tokens of outputs, and the mean of
+    their square."""

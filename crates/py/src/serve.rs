@@ -2,8 +2,8 @@
 
 use crate::signals::minded;
 use ::serve::{
-    Arrivals, Fleet, Grid, Kind, Line, Outcome, Piece, Request, Routing, Settings, Stopped, Sums,
-    Table, Term, Timing, Transfer, output_of, run,
+    Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Request, Routing, Settings, Stopped,
+    Sums, Table, Term, Timing, Transfer, balance, output_of, run,
 };
 use executor::Progress;
 use pyo3::exceptions::PyValueError;
@@ -233,4 +233,34 @@ pub fn serve_requests(
         Stopped::Interrupted => PyValueError::new_err("interrupted"),
         Stopped::Stuck(request) => PyValueError::new_err(format!("request {request} never ends")),
     })
+}
+
+/// Requests that are there at any time, mean tokens of prompts, those of them that are computed,
+/// mean tokens of outputs, and the mean of their square.
+type MeansRow = (f64, f64, f64, f64, f64);
+
+/// Mean values of one engine under constant loads: seconds to the first token and of each later
+/// one, requests a second, requests that run.
+#[pyfunction]
+pub fn balances(
+    py: Python<'_>,
+    engines: KindRow,
+    loads: Vec<MeansRow>,
+) -> PyResult<Vec<(f64, f64, f64, f64)>> {
+    let kind = engines.kind()?;
+    let valid = |&(concurrency, prompt, fresh, output, squared): &MeansRow| {
+        [concurrency, prompt, fresh, output].iter().all(|each| (1.0..1e9).contains(each))
+            && fresh <= prompt
+            && squared >= output
+            && squared.is_finite()
+    };
+    if !loads.iter().all(valid) {
+        return Err(wrong("load: means below 1, or too large"));
+    }
+    let found = |(concurrency, prompt, fresh, output, output_squared): MeansRow| {
+        let means = Means { concurrency, prompt, fresh, output, output_squared };
+        let found = balance(&kind, &means);
+        (found.ttft, found.tpot, found.rate, found.running)
+    };
+    Ok(py.detach(|| loads.into_iter().map(found).collect()))
 }

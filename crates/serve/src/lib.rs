@@ -3,10 +3,12 @@
 //! Requests arrive at a fleet of engines (`fleet.rs`). An engine (`engine.rs`) has schedulers
 //! (`scheduler.rs`), which choose what each step runs, and a cache of keys and values in blocks
 //! (`pool.rs`, `content.rs`). The time of a step comes from tables (`timing.rs`). Steps in which
-//! nothing changes but lengths are run without the scheduler (`steady.rs`).
+//! nothing changes but lengths are run without the scheduler (`steady.rs`). Under a constant load a
+//! closed form gives the means (`balance.rs`).
 //! Not here: models, kernels, networks and loads, which `python/armillary/serve` turns into tables
 //! and requests. Times are ps.
 
+mod balance;
 mod content;
 mod engine;
 mod fleet;
@@ -20,6 +22,7 @@ mod timing;
 mod tests;
 
 pub use crate::engine::{Kind, Sums};
+pub use balance::{Balance, Means, balance};
 pub use content::{Piece, output_of};
 pub use fleet::{Arrivals, Fleet, Outcome, Record, Routing, Sample, Stopped, Transfer, run};
 pub use request::Request;

@@ -1,0 +1,152 @@
+//! The balance of an engine under a constant load, without events: a closed form.
+//!
+//! Requests come as fast as they end. A step then has a mean number of requests that generate, and
+//! a number of new prompts that varies by chance (Poisson). The time of a step is the mean over that
+//! number. `fleet.rs` simulates the same from event to event.
+
+use crate::engine::Kind;
+use crate::timing::Work;
+
+/// A load: mean lengths of requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Means {
+    /// Requests that are there at any time, in each engine.
+    pub concurrency: f64,
+    /// Tokens of a prompt.
+    pub prompt: f64,
+    /// Tokens of a prompt that are computed. The others are in the cache, or come from elsewhere.
+    pub fresh: f64,
+    /// Tokens of an output.
+    pub output: f64,
+    /// Mean of the square of the tokens of an output.
+    pub output_squared: f64,
+}
+
+/// Mean values of an engine. Times are seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Balance {
+    /// Time to the first token.
+    pub ttft: f64,
+    /// Time of each later token.
+    pub tpot: f64,
+    /// Requests that end in a second.
+    pub rate: f64,
+    /// Requests that run.
+    pub running: f64,
+}
+
+/// Most prompts of a step whose chance is looked at.
+const MOST: usize = 24;
+
+/// The balance of one engine.
+pub fn balance(kind: &Kind, means: &Means) -> Balance {
+    let settings = &kind.settings;
+    let groups = f64::from(kind.ranks * kind.stages);
+    let there = means.concurrency / groups;
+    let held = means.prompt + means.output_squared / (2.0 * means.output);
+    let room = f64::from(settings.blocks) * f64::from(settings.block) / f64::from(kind.stages);
+    let seats = f64::from(settings.sequences) / f64::from(kind.stages);
+    let running = there.min(seats).min((room / held).max(1.0));
+    let budget = f64::from(settings.tokens);
+    // Steps of a request: those of its prompt, and one for each token after the first.
+    let chunks = (means.fresh / (budget - running).max(1.0)).max(1.0);
+    let most = budget / (means.fresh + means.output - 1.0);
+    let arrivals = (running / (means.output - 1.0 + chunks)).min(most);
+    let generating = (arrivals * (means.output - 1.0)).min(running);
+    let step = |arrivals: f64, own: bool| -> f64 {
+        let chances = chances(arrivals, kind.ranks);
+        let sum: f64 = chances
+            .iter()
+            .enumerate()
+            .map(|(prompts, chance)| {
+                let mine = prompts + usize::from(own);
+                chance * time(kind, generating, mine, arrivals, means, budget)
+            })
+            .sum();
+        sum / chances.iter().sum::<f64>()
+    };
+    let stages = f64::from(kind.stages);
+    let others = arrivals * (running - 1.0).max(0.0) / running;
+    let mean = step(arrivals, false);
+    let tpot = stages * step(others, false);
+    let rate = groups * arrivals / (stages * mean);
+    let first = stages * step(others, true) * chunks;
+    // Whoever has no seat waits for those before. A step that is planned ahead is waited for too.
+    let ahead = if settings.asynchronous && kind.stages == 1 { mean } else { 0.0 };
+    let queue = (there - running).max(0.0) * groups / rate;
+    Balance { ttft: first + queue + ahead, tpot, rate, running: running * groups }
+}
+
+/// Chances of numbers of new prompts in a step, on the rank that has most.
+fn chances(mean: f64, ranks: u32) -> Vec<f64> {
+    let mut one = vec![exp(-mean)];
+    for number in 1..MOST {
+        one.push(one[number - 1] * mean / number as f64);
+    }
+    let mut below = 0.0f64;
+    let mut found = Vec::with_capacity(MOST);
+    let mut before = 0.0;
+    for chance in one {
+        below += chance;
+        let all = (0..ranks).fold(1.0, |product, _| product * below);
+        found.push(all - before);
+        before = all;
+        if all > 0.9999 {
+            break;
+        }
+    }
+    found
+}
+
+/// Seconds of a step with so many new prompts on the busiest rank.
+fn time(
+    kind: &Kind,
+    generating: f64,
+    prompts: usize,
+    mean: f64,
+    means: &Means,
+    budget: f64,
+) -> f64 {
+    let work = |prompts: f64| {
+        let decodes = generating.round().max(f64::from(u8::from(generating > 0.01))) as u32;
+        let grown = means.output_squared / means.output;
+        let context = |at: u32| {
+            (means.prompt + grown * (f64::from(at) + 0.5) / f64::from(decodes)).round() as u32
+        };
+        let contexts: Vec<u32> = (0..decodes).map(context).collect();
+        let tokens = (prompts * means.fresh).min(budget - generating).max(0.0);
+        let whole = prompts.floor() as u32;
+        let chunk = if whole == 0 { tokens } else { tokens / f64::from(whole) };
+        let before = (means.prompt - means.fresh).round() as u32;
+        let chunks =
+            vec![(before, chunk.round() as u32); whole.max(u32::from(tokens >= 1.0)) as usize];
+        Work {
+            rows: u64::from(decodes) + tokens.round() as u64,
+            sampled: decodes + whole,
+            sequences: decodes + chunks.len() as u32,
+            decodes,
+            context: contexts.iter().map(|&context| u64::from(context)).sum(),
+            contexts,
+            chunks,
+        }
+    };
+    let mut ranks = vec![work(prompts as f64)];
+    ranks.extend((1..kind.ranks).map(|_| work(mean)));
+    let (terms, graph) = kind.timing.terms(&ranks);
+    let once = kind.timing.total(&terms, graph) as f64 / 1e12;
+    // Prompts beyond the budget take further steps.
+    let steps = prompts as f64 * means.fresh / (budget - generating).max(1.0);
+    once * steps.max(1.0)
+}
+
+/// The exponential function by its series, which is the same on every machine.
+fn exp(value: f64) -> f64 {
+    let part = value / 1024.0;
+    let mut term = 1.0;
+    let mut sum = 1.0;
+    for number in 1..20 {
+        term *= part / f64::from(number);
+        sum += term;
+    }
+    (0..10).fold(sum, |power, _| power * power)
+}
