@@ -1,5 +1,5 @@
 """Answers of JAX on processors: which collectives XLA puts into sharded layers of a transformer,
-and what its profiler and compiler write.
+what its profiler and compiler write, and what it reads of profiles.
 
 Samples are cut over one axis of the mesh, weights over the other one (`cut_layers.py`). XLA chooses
 the collectives itself."""
@@ -7,6 +7,7 @@ the collectives itself."""
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import math
 import os
@@ -27,6 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 MESHES = ((2, 4), (4, 2))
 """Ranks of data parallelism and of tensor parallelism."""
 SAMPLES = 8
+PROFILES = Path(__file__).parents[2] / "tests/python/data/xplane"
 COLLECTIVE = re.compile(
     r" = (?P<shapes>\(?[a-z0-9]+\[.*?) (?P<kind>all-reduce|all-gather|reduce-scatter|all-to-all|"
     r"collective-permute)(?:-start)?\(.*?replica_groups=(?P<groups>\S+?),? "
@@ -84,6 +86,37 @@ def written() -> dict[str, Any]:
     }
 
 
+def profiles() -> dict[str, Any]:
+    """Events that `ProfileData` reads of the profiles that tests read: for each plane and line the
+    number of events, their time, the first and the last one, and a sum of all names and times.
+    Times are whole picoseconds."""
+    found = {}
+    for path in sorted(PROFILES.glob("*.xplane.pb.gz")):
+        space = jax.profiler.ProfileData.from_serialized_xspace(gzip.decompress(path.read_bytes()))
+        found[path.name] = [
+            {"name": plane.name, "lines": [line_of(line) for line in plane.lines]}
+            for plane in space.planes
+        ]
+    return found
+
+
+def line_of(line: Any) -> dict[str, Any]:  # noqa: ANN401 - a type of jaxlib
+    """What a line has. Starts and durations are binary fractions of nanoseconds."""
+    events = [
+        [each.name, round(each.start_ns * 1000), round(each.duration_ns * 1000)]
+        for each in line.events
+    ]
+    told = "\n".join(" ".join(map(str, each)) for each in events)
+    return {
+        "name": line.name,
+        "events": len(events),
+        "time_ps": sum(length for _, _, length in events),
+        "first": events[0] if events else [],
+        "last": events[-1] if events else [],
+        "sha256": hashlib.sha256(told.encode()).hexdigest(),
+    }
+
+
 def answers() -> Answers:
     """All of them."""
     meshes = [
@@ -91,7 +124,7 @@ def answers() -> Answers:
         for data, tensor in MESHES
     ]
     model = {"shape": SHAPE_OF_MODEL, "samples": SAMPLES, "meshes": meshes}
-    return {"sharded": model, "written": written()}
+    return {"sharded": model, "written": written(), "profiles": profiles()}
 
 
 if __name__ == "__main__":

@@ -78,14 +78,15 @@ class XPlane:
 
         out = number(1, place) + chunk(2, self.name)
         for line in self.lines:
-            body = number(1, line.number) + chunk(2, line.name) + number(3, line.base_ns)
+            body = bytearray(number(1, line.number) + chunk(2, line.name))
+            body += number(3, line.base_ns)
             for event in line.events:
                 one = number(1, names.setdefault(event.name, len(names) + 1))
                 one += number(2, event.start - line.base_ns * 1000) + number(3, event.length)
                 for key, value in event.stats.items():
                     one += chunk(4, stat(key, value))
                 body += chunk(4, one)
-            out += chunk(3, body)
+            out += chunk(3, bytes(body))
         for name in self.shared:
             names.setdefault(name, len(names) + 1)
         for name, at in names.items():

@@ -49,6 +49,9 @@ SNAPSHOT = "a snapshot of torch.cuda.memory._dump_snapshot, or the same as JSON"
 _PLAIN = f"{FLIGHT}; {SNAPSHOT}"
 _MOST_PICKLED = 2**26
 """Operations of a pickle: 20,000 calls with the lines of their program have a tenth of it."""
+_SPACES = (".xplane.pb", ".xplane.pb.gz")
+_OF_PROFILES = (*_SPACES, ".trace.json.gz", ".hlo_proto.pb", ".hlo.pb", ".txt")
+"""Files that are used of a folder with profiles of XLA."""
 _READ = (".json", ".gz", ".et", ".pkl", ".pickle", ".sqlite", ".pb")
 _RANKED = re.compile(r"rank[-_ ]?\d+$")
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
@@ -301,12 +304,30 @@ def expand(paths: list[Path]) -> list[Path]:
         raise InputError(missing)
     files: list[Path] = []
     for path in paths:
-        inside = sorted(path.iterdir()) if documents.is_folder(path) else []
-        inside = [
-            file for file in inside if documents.is_file(file) and not file.name.startswith(".")
-        ]
+        inside = _inside(path) if documents.is_folder(path) else []
         files += inside or [path]
     return files
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Files of a folder. JAX and TensorBoard write profiles into folders of their own, where
+    TensorBoard keeps tables that it made of them. Raises `InputError` where there are several."""
+    profiles = folder / "plugins" / "profile"
+    if documents.is_folder(profiles):
+        runs = sorted(each for each in profiles.iterdir() if documents.is_folder(each))
+        if len(runs) > 1:
+            said = f"has {len(runs)} profiles"
+            allowed = ", ".join(str(each) for each in (*runs[:2], *runs[2:][-1:]))
+            raise InputError([Problem(str(folder), "", said, f"one of them: {allowed}")])
+        folder = runs[0] if runs else folder
+    found = [
+        each
+        for each in sorted(folder.iterdir())
+        if documents.is_file(each) and not each.name.startswith(".")
+    ]
+    if any(each.name.endswith(_SPACES) for each in found):
+        return [each for each in found if each.name.endswith(_OF_PROFILES)]
+    return found
 
 
 def read(path: Path) -> list[Recording]:

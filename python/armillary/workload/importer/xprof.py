@@ -1,37 +1,32 @@
 """Profiles of XLA (JAX, TensorFlow, PyTorch/XLA) to the traces of ranks.
 
-Here: which device is which rank, calls of hosts, steps, and what was left out. Not here: the file
-(`xspace.py`), operations of a device (`xprof_ops.py`), modules (`xprof_hlo.py`). The result is what
+Here: which device is which rank, calls of hosts, and what was left out. Not here: the file
+(`xspace.py`), operations of a device (`xprof_ops.py`), modules (`xprof_hlo.py`), which steps there
+are (`xprof_steps.py`). The result is what
 a Kineto trace gives, so all that follows is shared.
 
 - A rank is a device that ran operations: hosts in the order of their names, and the devices of a
   host by number. A GPU has calls of its host that launch its kernels. A TPU and a CPU have none,
   and what an operation waited for follows from order alone (`device_line.py`).
-- Steps are the line `Steps` of a TPU, or the host's annotations with `step_num`
-  (`jax.profiler.StepTraceAnnotation`). Without them, the runs of the module that takes most time
-  are steps of a TPU or CPU.
 
 Sources: xplane_schema.cc and group_events.cc of openxla/xla, and profiles that JAX 0.10 wrote."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ... import machine
 from ...errors import InputError, Problem
 from ...units import PS_PER_MS, counted
 from .. import xla
-from . import kineto, xprof_ops, xspace
-from .kineto import HostOp, LeftOut, RuntimeCall, Thread, Trace
+from . import kineto, xprof_ops, xprof_steps, xspace
+from .kineto import LeftOut, RuntimeCall, Thread, Trace
 from .reading import Event, Recording, XlaDocument
-from .steps import PREFIX
 from .xprof_hlo import Programs
-from .xprof_ops import MODULES, OPS, STEPS, Runs, Work
-from .xspace import ENVIRONMENT, METADATA, Plane, Space, Span
+from .xprof_ops import MODULES, OPS, Device, Host, Work
+from .xspace import ENVIRONMENT, METADATA, Plane
 
 STEP = "step of XLA's profiler, such as jax.profiler.StepTraceAnnotation"
 ALLOWED = "a profile with devices: jax.profiler.trace(DIR) around steps on GPUs or TPUs"
@@ -46,49 +41,15 @@ _BYTES = 1_200
 _NOTHING = Event()
 
 
-@dataclass
-class _Device:
-    """A device of a host: its kind, its number, and its plane."""
-
-    host: int
-    kind: str
-    number: int
-    plane: Plane
-    lines: dict[str, list[Span]] = field(default_factory=dict)
-    runs: Runs = field(default_factory=Runs)
-    left: list[LeftOut] = field(default_factory=list)
-
-    @property
-    def title(self) -> str:
-        """As the profile calls it."""
-        return f"{self.kind} {self.number}"
-
-    def spans(self) -> list[Span]:
-        """All of its operations."""
-        return [span for line in self.lines.values() for span in line]
-
-
-@dataclass
-class _Host:
-    """The threads of a host."""
-
-    file: str
-    space: Space
-    calls: list[RuntimeCall] = field(default_factory=list)
-    steps: list[tuple[str, int, Thread, int, int]] = field(default_factory=list)
-    """Name, number, thread, start and end of an annotated step."""
-    cpu: dict[int, dict[str, list[Span]]] = field(default_factory=dict)
-    """Number of a CPU device -> thread -> its operations."""
-    events: int = 0
-    untimed: int = 0
-
-
 def traces(
     recordings: Sequence[Recording], modules: Sequence[tuple[str, bytes]]
 ) -> tuple[list[Trace], list[str]]:
     """A trace for each device of the profiles of one run, and notes; `modules` are those that are
     given next to them. Raises `InputError` where a profile has no operation of a device."""
-    return _Run(recordings, modules).run()
+    try:
+        return _Run(recordings, modules).run()
+    except xla.DamagedError as error:
+        raise InputError([_damaged(recordings[0].file, error)]) from None
 
 
 class _Run:
@@ -108,7 +69,8 @@ class _Run:
         world = self._world(devices)
         works = [self._work(rank, device) for rank, device in enumerate(devices)]
         self._about(hosts, devices, works)
-        steps = self._steps(hosts, devices)
+        steps, note = xprof_steps.marked(hosts, devices)
+        self.notes += [note] if note else []
         found = []
         for rank, (device, work) in enumerate(zip(devices, works, strict=True)):
             trace = _trace(hosts[device.host], device, work)
@@ -120,7 +82,7 @@ class _Run:
             found.append(trace)
         waited = 0
         for number in range(len(hosts)):
-            waited += _ends_of_steps([
+            waited += xprof_steps.end_waits([
                 trace
                 for trace, device in zip(found, devices, strict=True)
                 if device.host == number and trace.has_launches
@@ -132,8 +94,8 @@ class _Run:
             )
         return found, self.notes
 
-    def _read(self) -> tuple[list[_Host], list[_Device]]:
-        hosts: list[_Host] = []
+    def _read(self) -> tuple[list[Host], list[Device]]:
+        hosts: list[Host] = []
         problems: list[Problem] = []
         for recording in self.recordings:
             assert isinstance(recording.document, XlaDocument)
@@ -141,14 +103,14 @@ class _Run:
                 data = recording.document.data
                 space = xspace.read(data) if isinstance(data, bytes) else xspace.from_trace(data)
                 self.programs.embed(space)
-                hosts.append(_Host(recording.file, space))
+                hosts.append(Host(recording.file, space))
             except xla.DamagedError as error:
                 problems.append(_damaged(recording.file, error))
         if problems:
             raise InputError(problems)
-        hosts.sort(key=lambda host: _natural(host.space.host or host.file))
+        hosts.sort(key=lambda host: (_natural(host.space.host), _natural(host.file)))
         self._require_different(hosts)
-        devices: list[_Device] = []
+        devices: list[Device] = []
         for number, host in enumerate(hosts):
             try:
                 found = self._devices(number, host)
@@ -166,7 +128,7 @@ class _Run:
             raise InputError([Problem(hosts[0].file, "", said, "one kind in a run")])
         return hosts, devices
 
-    def _require_different(self, hosts: Sequence[_Host]) -> None:
+    def _require_different(self, hosts: Sequence[Host]) -> None:
         """Raises `InputError` for two profiles of one host that began at the same time."""
         known: dict[tuple[str, int], str] = {}
         for host in hosts:
@@ -176,7 +138,7 @@ class _Run:
                 raise InputError([Problem(host.file, "", said, "one profile for each host")])
             known[key] = host.file
 
-    def _keep(self, host: _Host) -> None:
+    def _keep(self, host: Host) -> None:
         if self.left is None:
             return
         self.left -= 1
@@ -185,13 +147,13 @@ class _Run:
             way = f"a profile of fewer steps, or {machine.VARIABLE} set to the memory it may take"
             raise InputError([Problem(host.file, "", said, way)])
 
-    def _devices(self, number: int, host: _Host) -> list[_Device]:
+    def _devices(self, number: int, host: Host) -> list[Device]:
         """The devices of a host that ran operations, by number."""
         found = []
         for plane in host.space.planes:
             match = _DEVICE.fullmatch(plane.name)
             if match is not None and not _CORES.match(plane.name):
-                device = _Device(number, match[1], int(match[2]), plane)
+                device = Device(number, match[1], int(match[2]), plane)
                 self._lines(host, device)
                 if any(device.lines.values()):
                     found.append(device)
@@ -200,7 +162,7 @@ class _Run:
             if plane.name.startswith("/host:") and plane.name != METADATA:
                 self._threads(host, plane, calls=with_gpus, work=not found)
         for place, lines in sorted(host.cpu.items()):
-            found.append(_Device(number, "CPU", place, Plane("/host:CPU"), lines))
+            found.append(Device(number, "CPU", place, Plane("/host:CPU"), lines))
         twice = [key for key, count in Counter((d.kind, d.number) for d in found).items()
                  if count > 1]  # fmt: skip
         if twice:
@@ -208,7 +170,7 @@ class _Run:
             raise xla.DamagedError("planes", said, "one plane for each device")
         return sorted(found, key=lambda device: (device.kind, device.number))
 
-    def _lines(self, host: _Host, device: _Device) -> None:
+    def _lines(self, host: Host, device: Device) -> None:
         """The operations of a device, and what else its plane has."""
         plane = device.plane
         is_gpu = device.kind == "GPU"
@@ -235,7 +197,7 @@ class _Run:
             why = f"derived from the operations, or counters: {', '.join(others)[:200]}"
             device.left.append(LeftOut("lines of the device that repeat others", count, 0, why))
 
-    def _threads(self, host: _Host, plane: Plane, *, calls: bool, work: bool) -> None:
+    def _threads(self, host: Host, plane: Plane, *, calls: bool, work: bool) -> None:
         """Calls that launch or wait, annotated steps, and operations of CPUs."""
         for line in plane.lines:
             thread = (host.file, f"{plane.name} {line.number} {line.name}")
@@ -256,7 +218,7 @@ class _Run:
                     host.cpu.setdefault(place, {}).setdefault(thread[1], []).append(span)
             host.untimed += line.untimed
 
-    def _world(self, devices: Sequence[_Device]) -> int:
+    def _world(self, devices: Sequence[Device]) -> int:
         """Ranks of the job; which device ran which module."""
         programs = self.programs
         programs.world = len(devices)
@@ -277,53 +239,15 @@ class _Run:
         programs.world = world
         return world
 
-    def _work(self, rank: int, device: _Device) -> Work:
+    def _work(self, rank: int, device: Device) -> Work:
         programs = self.programs
         if device.kind == "GPU":
             return xprof_ops.of_gpu(str(device.number), device.lines, programs, rank)
         number = str(device.number)
         return xprof_ops.in_order(number, device.lines, device.runs, programs, rank)
 
-    def _steps(self, hosts: Sequence[_Host], devices: Sequence[_Device]) -> list[list[HostOp]]:
-        """Annotations of the steps of each rank."""
-        if all(device.kind == "TPU" for device in devices):
-            lines = [_device_steps(device) for device in devices]
-            if all(lines):
-                return [_numbered(found) for found in lines]
-        else:
-            annotated = [_annotated(hosts[device.host]) for device in devices]
-            if any(annotated):
-                return annotated
-            if devices[0].kind == "GPU":
-                return [[] for _ in devices]
-        return self._runs(devices)
-
-    def _runs(self, devices: Sequence[_Device]) -> list[list[HostOp]]:
-        """The runs of the module that takes most time, as steps."""
-        rows = [_runs_of(device) for device in devices]
-        totals: Counter[str] = Counter()
-        for row in rows:
-            for start, end, name in row:
-                totals[name] += end - start
-        for name, _ in totals.most_common(1):
-            found = [[(a, b) for a, b, each in row if each == name] for row in rows]
-            counts = {len(each) for each in found}
-            if len(counts) == 1 and counts.pop() > 1:
-                self.notes.append(
-                    f"no step is marked: the {len(found[0])} runs of the module {name[:80]} are "
-                    "the steps; jax.profiler.StepTraceAnnotation marks them"
-                )
-                return [
-                    _numbered([
-                        (place, start, each[place + 1][0] if place + 1 < len(each) else end)
-                        for place, (start, end) in enumerate(each)
-                    ])
-                    for each in found
-                ]  # fmt: skip
-        return [[] for _ in devices]
-
     def _about(
-        self, hosts: Sequence[_Host], devices: Sequence[_Device], works: Sequence[Work]
+        self, hosts: Sequence[Host], devices: Sequence[Device], works: Sequence[Work]
     ) -> None:
         """Notes on what was read."""
         programs, kind = self.programs, devices[0].kind
@@ -385,7 +309,7 @@ class _Run:
             self.notes.append(f"planes that are not read: {said}")
 
 
-def _trace(host: _Host, device: _Device, work: Work) -> Trace:
+def _trace(host: Host, device: Device, work: Work) -> Trace:
     stats = device.plane.stats
     name = str(stats.get("device_type_string") or stats.get("gpu_device_name") or "")
     vendor = str(stats.get("device_vendor") or "")
@@ -411,50 +335,7 @@ def _trace(host: _Host, device: _Device, work: Work) -> Trace:
     return trace
 
 
-@dataclass
-class _End:
-    """The end of a step of a rank: its last launch, and the end of the device's work."""
-
-    trace: Trace
-    step: HostOp
-    last: RuntimeCall
-    until: int
-
-
-def _ends_of_steps(traces: Sequence[Trace]) -> int:
-    """Adds waits of a host for its devices, at the ends of steps by which the devices have ended
-    their work: JAX records no call there. A host waits for the last of its devices, so the step of
-    another one ends as much earlier as its work does. Returns the number of waits."""
-    found: dict[str, list[_End]] = {}
-    for trace in traces:
-        starts = [call.start for call in trace.calls]
-        ends: dict[int, int] = {}
-        for op in trace.device:
-            ends[op.correlation] = max(op.end, ends.get(op.correlation, 0))
-        for step in trace.ops:
-            low, high = bisect_left(starts, step.start), bisect_left(starts, step.end)
-            own = trace.calls[low:high]
-            launches = [call for call in own if call.correlation and call.correlation in ends]
-            if not launches:
-                continue
-            last = max(launches, key=lambda call: call.end)
-            until = max(ends[call.correlation] for call in launches)
-            is_recorded = any("Synchronize" in call.name and call.end >= last.end for call in own)
-            if last.end < until <= step.end and not is_recorded:
-                found.setdefault(step.name, []).append(_End(trace, step, last, until))
-    for each in found.values():
-        latest = max(end.until for end in each)
-        for end in each:
-            end.step.end -= latest - end.until
-            name, thread = "end of step: DeviceSynchronize", end.last.thread
-            wait = RuntimeCall(name, thread, end.last.end, end.step.end, 0)
-            end.trace.calls.append(wait)
-    for trace in traces:
-        trace.calls.sort(key=lambda call: (call.start, call.end))
-    return sum(map(len, found.values()))
-
-
-def _calls_for(host: _Host, work: Work) -> list[RuntimeCall]:
+def _calls_for(host: Host, work: Work) -> list[RuntimeCall]:
     """Calls that launch for a device, and waits that belong to it: those of threads that launch for
     it alone, those right before its launches, and synchronizations of threads that it shares."""
     own = {op.correlation for op in work.ops} - {0}
@@ -479,69 +360,7 @@ def _calls_for(host: _Host, work: Work) -> list[RuntimeCall]:
     return found
 
 
-def _annotated(host: _Host) -> list[HostOp]:
-    """The steps that a host marked: of several names, the one that takes most time."""
-    totals: Counter[str] = Counter()
-    for name, _, _, start, end in host.steps:
-        totals[name] += end - start
-    if not totals:
-        return []
-    most = max(sorted(totals), key=lambda name: totals[name])
-    chosen = [each for each in host.steps if each[0] == most]
-    chosen.sort(key=lambda each: (each[3], -each[4]))
-    numbers = [number for _, number, _, _, _ in chosen]
-    if len({*numbers}) < len(numbers):
-        numbers = list(range(len(chosen)))
-    return [
-        HostOp(f"{PREFIX}{number}", thread, start, end, _NOTHING, True)
-        for number, (_, _, thread, start, end) in zip(numbers, chosen, strict=True)
-    ]
-
-
-def _device_steps(device: _Device) -> list[tuple[int, int, int]]:
-    """Number, start and end of the steps of a TPU."""
-    spans = [
-        span
-        for line in device.plane.lines
-        if line.name == STEPS
-        for span in line.events()
-        if span.end > span.start
-    ]
-    spans.sort(key=lambda span: (span.start, span.end))
-    numbers = [_step_number(span) for span in spans]
-    if len({*numbers}) < len(numbers) or min(numbers, default=0) < 0:
-        numbers = list(range(len(spans)))
-    return [(number, span.start, span.end) for number, span in zip(numbers, spans, strict=True)]
-
-
-def _step_number(span: Span) -> int:
-    said = span.word("step_name") or span.name
-    found = re.search(r"(\d{1,15})\s*$", said[-40:])
-    return int(found[1]) if found else span.number("group_id")
-
-
-def _numbered(found: Sequence[tuple[int, int, int]]) -> list[HostOp]:
-    thread = ("device", STEPS)
-    return [
-        HostOp(f"{PREFIX}{number}", thread, start, end, _NOTHING, True)
-        for number, start, end in found
-    ]
-
-
-def _runs_of(device: _Device) -> list[tuple[int, int, str]]:
-    """Start, end and module of each run of a module on a device."""
-    if device.runs.spans:
-        return [(start, end, name) for start, end, name, _ in device.runs.spans]
-    runs: dict[tuple[str, int], tuple[int, int]] = {}
-    for span in device.spans():
-        key = (span.word("hlo_module"), span.number("run_id"))
-        if key[1] >= 0:
-            start, end = runs.get(key, (span.start, span.end))
-            runs[key] = (min(start, span.start), max(end, span.end))
-    return sorted((start, end, name) for (name, _), (start, end) in runs.items())
-
-
-def _nothing(host: _Host) -> Problem:
+def _nothing(host: Host) -> Problem:
     """A profile without an operation of a device: what it has, and the way."""
     planes = [
         plane.name for plane in host.space.planes if plane.name not in (METADATA, ENVIRONMENT)

@@ -106,7 +106,7 @@ class Programs:
             mapped = self._members(op, number, members, ranks)
             if rank in mapped.ranks:
                 group = mapped
-        if group.size == 1:
+        if group.size == 1 or self.world == 1:
             # A device alone exchanges nothing: its operation is one like others.
             return ()
         return (CommunicationCall(op.kind, op.bytes, "", group, "module of XLA"),)

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field, replace
 from .. import xla
 from ..xla import NamedOp
 from .collectives import KERNEL, CommunicationCall
-from .kineto import DeviceOp
+from .kineto import DeviceOp, LeftOut, RuntimeCall, Thread
 from .reading import Event
 from .xprof_hlo import Key, Programs, split_name
-from .xspace import Line, Plane, Span, TraceLine
+from .xspace import Line, Plane, Space, Span, TraceLine
 
 STREAM = re.compile(r"Stream #(\d{1,20})")
 OPS, MODULES, STEPS = "XLA Ops", "XLA Modules", "Steps"
@@ -310,3 +310,40 @@ def _by_name(span: Span, name: str) -> NamedOp:
         if opcode:
             return NamedOp(opcode, xla.kind_of(opcode), part)
     return NamedOp("")
+
+
+@dataclass
+class Device:
+    """A device of a host: its kind, its number, and its plane."""
+
+    host: int
+    kind: str
+    number: int
+    plane: Plane
+    lines: dict[str, list[Span]] = field(default_factory=dict)
+    runs: Runs = field(default_factory=Runs)
+    left: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """As the profile calls it."""
+        return f"{self.kind} {self.number}"
+
+    def spans(self) -> list[Span]:
+        """All of its operations."""
+        return [span for line in self.lines.values() for span in line]
+
+
+@dataclass
+class Host:
+    """The threads of a host."""
+
+    file: str
+    space: Space
+    calls: list[RuntimeCall] = field(default_factory=list)
+    steps: list[tuple[str, int, Thread, int, int]] = field(default_factory=list)
+    """Name, number, thread, start and end of an annotated step."""
+    cpu: dict[int, dict[str, list[Span]]] = field(default_factory=dict)
+    """Number of a CPU device -> thread -> its operations."""
+    events: int = 0
+    untimed: int = 0

@@ -63,8 +63,9 @@ class Span:
 
     def number(self, key: str) -> int:
         """A whole number, -1 where there is none."""
+        value = self.get(key)
         try:
-            return int(self.get(key) or 0) if self.get(key) is not None else -1
+            return -1 if value is None else int(value)
         except (ValueError, OverflowError):
             return -1
 

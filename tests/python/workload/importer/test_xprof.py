@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
+from peer_records import answers
 from profiled_gpu import Job as GpuJob
 from profiled_tpu import Job
 from thorough import usually
@@ -15,6 +18,7 @@ from thorough import usually
 import armillary as arm
 from armillary.workload.importer import Imported, import_traces, xspace
 
+PROFILES: dict[str, Any] = answers("jax")["profiles"]
 DATA = ROOT / "tests/python/data/xplane"
 
 
@@ -114,3 +118,20 @@ def test_eight_mi300x() -> None:
         assert row.replayed_ps == pytest.approx(row.recorded_ps, rel=1e-6)
         assert row.launch_share > 0.98
     assert sum("the whole trace is one step" in note for note in imported.notes) == 1
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_every_event_is_the_one_that_jax_reads(name: str) -> None:
+    """Planes, lines, names, starts and durations in picoseconds, against `ProfileData` of
+    jaxlib."""
+    space = xspace.read(gzip.decompress((DATA / name).read_bytes()))
+    assert [plane.name for plane in space.planes] == [each["name"] for each in PROFILES[name]]
+    for plane, theirs in zip(space.planes, PROFILES[name], strict=True):
+        for line, said in zip(plane.lines, theirs["lines"], strict=True):
+            spans = list(line.events())
+            events = [[each.name, each.start, each.end - each.start] for each in spans]
+            assert (line.name, len(events)) == (said["name"], said["events"])
+            assert sum(each.end - each.start for each in spans) == said["time_ps"]
+            assert events[:1] + events[-1:] == [said["first"], said["last"]]
+            told = "\n".join(" ".join(map(str, each)) for each in events)
+            assert hashlib.sha256(told.encode()).hexdigest() == said["sha256"]
