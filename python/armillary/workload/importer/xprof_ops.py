@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from .. import xla
 from ..xla import NamedOp
@@ -178,6 +179,11 @@ def _shown(name: str) -> str:
 def _layer(span: Span) -> str:
     """Where in the model an operation is, by the name that the framework gave it."""
     said = span.word("tf_op") or span.word("name")
+    return _scope(said) if said else ""
+
+
+@lru_cache(maxsize=16384)
+def _scope(said: str) -> str:
     parts = said.rpartition(":")[0].split("/") if ":" in said else said.split("/")
     return "/".join(parts[1:-1])[:200]
 
@@ -305,7 +311,12 @@ class _Sequence:
 
 def _by_name(span: Span, name: str) -> NamedOp:
     """An operation that no module has: what its category and its name say."""
-    for said in (span.word("hlo_category").replace(" ", "-").lower(), name):
+    return _said(span.word("hlo_category"), name)
+
+
+@lru_cache(maxsize=16384)
+def _said(category: str, name: str) -> NamedOp:
+    for said in (category.replace(" ", "-").lower(), name):
         opcode, part = xla.split(said)
         if opcode:
             return NamedOp(opcode, xla.kind_of(opcode), part)

@@ -36,6 +36,10 @@ KEPT = frozenset({
 })  # fmt: skip
 """Values that are read."""
 METADATA, HOST, ENVIRONMENT = "/host:metadata", "/host:CPU", "Task Environment"
+_TIMES = frozenset((0x08, 0x10, 0x18, 0x28))
+"""First bytes of an event's fields that are numbers."""
+_WHOLE = frozenset((0x18, 0x20, 0x38))
+"""First bytes of a value that is a whole number, or the number of a text."""
 _LATEST = 2**62
 _DAY = 86_400 * 10**12
 _MOST_IN_TRACE = 999_000
@@ -238,31 +242,53 @@ class _Names:
     def event(self, view: memoryview, place: int, base: int) -> Span | None:
         """An event; none for one without a usable time, such as a sum of several."""
         data = bytes(view)
-        at, end, length, offset, duration = 0, len(data), 0, 0, 0
+        at, end, offset, duration = 0, len(data), 0, 0
         own: dict[str, Stat] | None = None
-        while at < end:
-            key = data[at]
-            at += 1
-            if key == 0x22 or key > 127 or key & 7 != 0:
-                if key > 127:
-                    key, at = varint(view, at - 1)
-                if key & 7 != 2:
-                    return self._slow(view, place, base)
-                length, at = varint(view, at)
-                if length > end - at:
-                    raise DamagedError("the file", f"ends inside a field of {length:,} bytes")
+        try:
+            while at < end:
+                key = data[at]
                 if key == 0x22:
-                    own = self._add(view[at : at + length], own)
-                at += length
-                continue
-            value, at = varint(view, at)
-            if key == 0x10:
-                offset = value
-            elif key == 0x18:
-                duration = value
-            elif key == 0x28:
-                return None
+                    length, at = _number(data, at + 1)
+                    if length > end - at:
+                        raise DamagedError("the file", f"ends inside a field of {length:,} bytes")
+                    own = self._take(data, view, at, at + length, own)
+                    at += length
+                elif key in _TIMES:
+                    value, at = _number(data, at + 1)
+                    if key == 0x10:
+                        offset = value
+                    elif key == 0x18:
+                        duration = value
+                    elif key == 0x28:
+                        return None
+                else:
+                    return self._slow(view, place, base)
+        except IndexError:
+            raise DamagedError("the file", "ends inside a number") from None
         return self._timed(place, base + _signed(offset), _signed(duration), own)
+
+    def _take(
+        self, data: bytes, view: memoryview, at: int, end: int, own: dict[str, Stat] | None
+    ) -> dict[str, Stat] | None:
+        """Adds a value of an event: here those of the usual form, a short number and a value that
+        is a number."""
+        if end - at < 4 or data[at] != 8 or data[at + 1] > 127:
+            return self._add(view[at:end], own)
+        name = self._kept.get(data[at + 1])
+        if name is None:
+            return own
+        key = data[at + 2]
+        if key not in _WHOLE:
+            return self._add(view[at:end], own)
+        value, at = _number(data, at + 3)
+        if at != end:
+            raise DamagedError("the file", "has a value that ends elsewhere than its field")
+        own = {} if own is None else own
+        if key == 0x38:
+            own[name] = self._stats.get(value, "")
+        else:
+            own[name] = _signed(value) if key == 0x20 else value
+        return own
 
     def _slow(self, view: memoryview, place: int, base: int) -> Span | None:
         """The same for events with fields of other kinds, which no version has yet."""
@@ -337,6 +363,21 @@ class _Names:
                     held += [bytes(each) for each in stat.views(6)]
             found += [(message.text(2)[:LONGEST_NAME], number, each) for each in held if each]
         return found
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """As `varint`, for bytes; raises `IndexError` at their end."""
+    value = data[at]
+    if value < 128:
+        return value, at + 1
+    value &= 127
+    for shift in range(7, 70, 7):
+        at += 1
+        byte = data[at]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & (2**64 - 1), at + 1
+    raise DamagedError("the file", "has a number of more than 10 bytes")
 
 
 def _entry(view: memoryview) -> tuple[int, memoryview | None]:
