@@ -1,5 +1,7 @@
 """Decisions of vLLM's scheduler, step by step, on drawn loads (`draw_serving_loads.py`).
 
+Four answers are lists of loads; `prefixes` is the cache alone (`kept_prefixes.py`).
+
 A load has `kind`, `settings`, `requests`, `counts`, `steps` and `left`. Settings have vLLM's names,
 but `blocks` is its `num_gpu_blocks`: it counts the null block, so requests can have `blocks - 1`.
 
@@ -93,15 +95,15 @@ from typing import Any
 
 os.environ["VLLM_LOGGING_LEVEL"] = "CRITICAL"  # read when vLLM is imported
 
-import torch
 import vllm
 import vllm.platforms
 from answers import Answers, main
-from draw_serving_loads import KINDS, OUTPUTS, SPECULATIONS, Load, Segments, load
+from draw_serving_loads import KINDS, OUTPUTS, SPECULATIONS, Load, load
 from vllm.platforms.cpu import CpuPlatform
 
 vllm.platforms._current_platform = CpuPlatform()
 
+from kept_prefixes import config, left, sequences, token, tokens
 from vllm.config import (
     CacheConfig,
     DeviceConfig,
@@ -116,7 +118,6 @@ from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
@@ -137,18 +138,6 @@ MODEL = {
 DRAFTER = {**MODEL, "architectures": ["EagleLlamaForCausalLM"]}
 LONGEST = 600
 """Steps of a load, so that a scheduler that stalls is noticed."""
-SPAN = 10_000_000
-"""Tokens of a segment at most."""
-
-
-def token(segment: int, place: int) -> int:
-    """Number of a token, different for each segment and place."""
-    return segment * SPAN + place
-
-
-def tokens(segments: Segments) -> list[int]:
-    """Tokens of a prompt."""
-    return [token(each, place) for each, length in segments for place in range(length)]
 
 
 class Run:
@@ -231,16 +220,10 @@ class Run:
         )
         names = ("block_size", "prefix_caching", "chunked_prefill", "max_num_batched_tokens")
         assert kept == tuple(given[name] for name in (*names, "max_num_scheduled_tokens")), kept
-        layer = FullAttentionSpec(
-            block_size=cache.block_size, num_kv_heads=1, head_size=1, dtype=torch.float32
-        )
-        group = KVCacheGroupSpec(["layer"], layer)
         kind = AsyncScheduler if given["async_scheduling"] else Scheduler
         return kind(
             vllm_config=whole,
-            kv_cache_config=KVCacheConfig(
-                num_blocks=given["blocks"], kv_cache_tensors=[], kv_cache_groups=[group]
-            ),
+            kv_cache_config=config(given["blocks"], cache.block_size),
             structured_output_manager=StructuredOutputManager(whole),
             block_size=cache.block_size,
         )
@@ -397,14 +380,13 @@ class Run:
         ]
         preemptions = sum(len(each[1]) for each in self.steps)
         counts = [step, preemptions, len(self.chunked), self.hits, self.evictions]
-        free = self.scheduler.kv_cache_manager.block_pool.free_block_queue.get_all_free_blocks()
         return {
             "kind": self.load.kind,
             "settings": self.settings,
             "requests": requests,
             "counts": counts,
             "steps": shortened(self.steps),
-            "left": [[each.block_id, int(each.block_hash is not None)] for each in free],
+            "left": left(self.scheduler.kv_cache_manager),
         }
 
 
@@ -441,13 +423,14 @@ def recorded(count: int, how: tuple[str, ...], pending: bool = False) -> list[di
 
 
 def answers() -> Answers:
-    """Loads by how the scheduler is used."""
+    """Loads by how the scheduler is used, and sequences of the cache alone."""
     init_none_hash(sha256)
     return {
         "plain": recorded(200, ("plain",)),
         "async": recorded(40, ("async",)),
         "speculative": recorded(30, SPECULATIONS),
         "async speculative": recorded(20, ("eagle", "draft_model"), pending=True),
+        "prefixes": sequences(40),
     }
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from reference_scheduler import Batch, Scheduler, Token
+from reference_scheduler import OUTPUTS, Batch, Item, Scheduler, Token
 
 
 def steps_of(load: dict[str, Any]) -> Iterator[list[Any]]:
@@ -58,8 +58,7 @@ def replayed(load: dict[str, Any]) -> tuple[list[list[Any]], list[list[int]]]:
                 drafts = scheduler.propose(batch, proposed)
                 step += [drafts] if len(told) > 7 else []
         found.append(step)
-    left = [[number, int(block.key is not None)] for number, block in scheduler.blocks.free.items()]
-    return found, left
+    return found, left_of(scheduler)
 
 
 def items(batch: Batch) -> list[Any]:
@@ -71,3 +70,64 @@ def items(batch: Batch) -> list[Any]:
         else:
             found.append(name if count == 1 else [name, count])
     return found
+
+
+def came_and_went(sequence: dict[str, Any]) -> tuple[list[list[Any]], list[list[int]]]:
+    """Events of a sequence of the cache alone, and free blocks at the end
+    (`lab/peers/kept_prefixes.py`)."""
+    scheduler = Scheduler(
+        {
+            "block_size": sequence["block_size"],
+            "blocks": sequence["blocks"],
+            "prefix_caching": True,
+            "max_model_len": 1_000_000,
+            "policy": "fcfs",
+            "async_scheduling": False,
+            "speculation": "",
+            "speculative_tokens": 0,
+        }
+    )
+    held: dict[int, Item] = {}
+    found: list[list[Any]] = []
+    for event in sequence["events"]:
+        number = event[0]
+        if len(event) == 4:
+            item = Item(number, 0, 0, tokens_of(event[1]), 0, 0)
+            item.prompt = item.known
+            cached = came(scheduler, item)
+            if cached >= 0:
+                held[number] = item
+            found.append([number, event[1], cached, len(scheduler.blocks.free)])
+        elif len(event) == 3:
+            grown = all(grew(scheduler, held[number]) for _ in range(event[1]))
+            found.append([number, event[1], len(scheduler.blocks.free) if grown else -1])
+        else:
+            scheduler.release(held.pop(number))
+            found.append([number, len(scheduler.blocks.free)])
+    return found, left_of(scheduler)
+
+
+def came(scheduler: Scheduler, item: Item) -> int:
+    """Cached tokens of a request that comes with its prompt, or -1 without blocks for it."""
+    item.add_keys(scheduler.blocks.size)
+    hits = scheduler.blocks.find(item.keys[: (item.known - 1) // scheduler.blocks.size])
+    cached = len(hits) * scheduler.blocks.size
+    if not scheduler.allocate(item, item.known - cached, hits, 0):
+        return -1
+    item.computed = item.known
+    return cached
+
+
+def grew(scheduler: Scheduler, item: Item) -> bool:
+    """Whether there was a slot for a token more."""
+    item.tokens.append((OUTPUTS + item.number, item.known - item.prompt))
+    if not scheduler.allocate(item, 1, [], 0):
+        return False
+    item.computed += 1
+    return True
+
+
+def left_of(scheduler: Scheduler) -> list[list[int]]:
+    """Free blocks from the front of the queue, and whether each is still cached."""
+    free = scheduler.blocks.free
+    return [[number, int(block.key is not None)] for number, block in free.items()]

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from peer_records import answers
-from replayed_loads import batch_of, replayed, steps_of
+from replayed_loads import batch_of, came_and_went, replayed, steps_of
 
-RECORDED: dict[str, list[dict[str, Any]]] = answers("vllm_scheduler")
+ANSWERS: dict[str, list[dict[str, Any]]] = answers("vllm_scheduler")
+SEQUENCES = ANSWERS["prefixes"]
+RECORDED = {way: loads for way, loads in ANSWERS.items() if way != "prefixes"}
 STEPS, PREEMPTIONS, CHUNKED, HITS, EVICTIONS = range(5)
 """Places in a load's `counts`."""
 
@@ -154,3 +156,20 @@ def test_draws_reach_what_they_are_drawn_for() -> None:
     for kind, place in kinds.items():
         counts = [load["counts"][place] for load in RECORDED["plain"] if load["kind"] == kind]
         assert sum(count > 0 for count in counts) >= len(counts) / 2, kind
+
+
+def test_the_cache_alone_is_that_of_vllm() -> None:
+    """Requests come, grow and go. Cached tokens, free blocks after each event and at the end."""
+    for sequence in SEQUENCES:
+        events, left = came_and_went(sequence)
+        assert events == sequence["events"]
+        assert left == sequence["left"]
+
+
+def test_the_cache_alone_is_full_and_hit() -> None:
+    events = [event for sequence in SEQUENCES for event in sequence["events"]]
+    came = [event for event in events if len(event) == 4]
+    grew = [event for event in events if len(event) == 3]
+    assert sum(event[2] > 0 for event in came) > len(came) / 4
+    assert sum(event[2] < 0 for event in came) > len(came) / 10
+    assert sum(event[2] < 0 for event in grew) > len(grew) / 10
