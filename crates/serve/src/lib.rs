@@ -19,6 +19,8 @@ mod steady;
 mod timing;
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod tests;
 
 pub use crate::engine::{Kind, Sums};

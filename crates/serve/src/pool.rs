@@ -113,6 +113,18 @@ impl Pool {
         self.same[at as usize] = block;
     }
 
+    /// Free blocks from the front of the queue, and whether each holds a prefix.
+    #[cfg(test)]
+    pub fn left(&self) -> Vec<(u32, bool)> {
+        let mut at = self.after[self.blocks() as usize];
+        let mut left = Vec::new();
+        while at != self.blocks() {
+            left.push((at, self.hashes[at as usize].is_some()));
+            at = self.after[at as usize];
+        }
+        left
+    }
+
     fn unlink(&mut self, block: u32) {
         let (before, after) = (self.before[block as usize], self.after[block as usize]);
         self.after[before as usize] = after;

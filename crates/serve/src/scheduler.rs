@@ -379,7 +379,7 @@ impl Scheduler {
     }
 
     /// Blocks of the cache that hold the longest known prefix of a request, but for its last token.
-    fn found(&self, slot: u32) -> Vec<u32> {
+    pub(crate) fn found(&self, slot: u32) -> Vec<u32> {
         let state = &self.states[slot as usize];
         let Some(chain) = &state.chain else { return Vec::new() };
         let most = (state.tokens() - 1) / self.settings.block;
@@ -406,7 +406,7 @@ impl Scheduler {
 
     /// Blocks for `tokens` more tokens of a request and some ahead, behind those that were `found`.
     /// Changes nothing where there are too few.
-    fn allocate(&mut self, slot: u32, tokens: u32, ahead: u32, found: &[u32]) -> bool {
+    pub(crate) fn allocate(&mut self, slot: u32, tokens: u32, ahead: u32, found: &[u32]) -> bool {
         let state = &self.states[slot as usize];
         let brought = if state.blocks.is_empty() { state.brought } else { 0 };
         let computed = state.computed + (found.len() as u32 * self.settings.block).max(brought);
@@ -439,7 +439,7 @@ impl Scheduler {
     }
 
     /// A request gives its blocks back, the last one first.
-    fn give_back(&mut self, slot: u32) {
+    pub(crate) fn give_back(&mut self, slot: u32) {
         let blocks = std::mem::take(&mut self.states[slot as usize].blocks);
         self.pool.release(blocks.into_iter().rev());
     }
@@ -460,14 +460,14 @@ impl Scheduler {
         }
     }
 
-    fn next_waiting(&self) -> Option<u32> {
+    pub(crate) fn next_waiting(&self) -> Option<u32> {
         match &self.waiting {
             Waiting::Arrived(queue) => queue.front().copied(),
             Waiting::Urgent(queue) => queue.first().map(|&(_, _, slot)| slot),
         }
     }
 
-    fn no_longer_waits(&mut self, slot: u32) {
+    pub(crate) fn no_longer_waits(&mut self, slot: u32) {
         let key = self.key(slot);
         match &mut self.waiting {
             Waiting::Arrived(queue) => drop(queue.pop_front()),

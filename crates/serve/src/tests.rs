@@ -31,6 +31,26 @@ fn timing(windowed: u32, overlapped: bool) -> Timing {
     }
 }
 
+/// Settings without anything special.
+pub fn plain() -> Settings {
+    Settings {
+        block: 16,
+        blocks: 100,
+        sequences: 8,
+        tokens: 64,
+        longest: 1000,
+        chunked: true,
+        long_prefill: 0,
+        priority: false,
+        caching: false,
+        asynchronous: false,
+        drafts: 0,
+        lookahead: 0,
+        recomputes_last: false,
+        whole: false,
+    }
+}
+
 prop_compose! {
     fn settings()(
         block in prop::sample::select(vec![1u32, 4, 16]),
@@ -173,22 +193,7 @@ proptest! {
 /// Contexts of one request grow token by token: the time of each step is that of the tables.
 #[test]
 fn a_single_request_takes_the_time_of_its_steps() {
-    let settings = Settings {
-        block: 16,
-        blocks: 100,
-        sequences: 8,
-        tokens: 64,
-        longest: 1000,
-        chunked: true,
-        long_prefill: 0,
-        priority: false,
-        caching: false,
-        asynchronous: false,
-        drafts: 0,
-        lookahead: 0,
-        recomputes_last: false,
-        whole: false,
-    };
+    let settings = plain();
     let timing = timing(0, false);
     let request =
         Request { priority: 0, prompt: vec![Piece { content: 1, length: 100 }], output: 11 };

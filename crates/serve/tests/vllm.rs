@@ -133,7 +133,9 @@ fn each_step_is_that_of_vllm() {
     let file: Value = serde_json::from_slice(&std::fs::read(FILE).unwrap()).unwrap();
     let mut wrong = Vec::new();
     let mut count = 0;
-    for (name, loads) in file["answers"].as_object().unwrap() {
+    let answers = file["answers"].as_object().unwrap();
+    // `src/recorded.rs` has the cache alone.
+    for (name, loads) in answers.iter().filter(|(name, _)| *name != "prefixes") {
         for (at, load) in list(loads).iter().enumerate() {
             count += 1;
             if let Some(difference) = difference(load) {
