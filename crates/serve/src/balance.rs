@@ -98,7 +98,7 @@ fn chances(mean: f64, ranks: u32) -> Vec<f64> {
     found
 }
 
-/// Seconds of a step with so many new prompts on the busiest rank.
+/// Seconds of a step with `prompts` new prompts on the busiest rank.
 fn time(
     kind: &Kind,
     generating: f64,

@@ -107,7 +107,31 @@ class _Machines(_Layouts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tables(_Machines):
+class _Serving(_Machines):
+    """Serving instead of training: --serve."""
+
+    serve: Annotated[bool, typer.Option("--serve")] = False
+    """Find the best deployment for inference, over platforms, engines and layouts."""
+    slo: Annotated[str | None, typer.Option(metavar="LIMITS")] = None
+    """Service level that 90 % of the requests keep, such as ttft=1s,tpot=30ms."""
+    rate: Annotated[float | None, typer.Option(metavar="X")] = None
+    """Requests a second that have to be served. Default: the most for each GPU."""
+    input_tokens: Annotated[str, typer.Option(metavar="TOKENS")] = "1024"
+    """Tokens of a prompt: 1024, 820-1024 or 1024~0.5."""
+    output_tokens: Annotated[str, typer.Option(metavar="TOKENS")] = "256"
+    """Tokens that are generated, written in the same way."""
+    engine: Annotated[str, typer.Option(metavar="NAMES")] = "vllm"
+    """Inference engines, separated by commas: vllm, sglang, trtllm, or files."""
+    weights: Annotated[str, typer.Option(metavar="FORMAT")] = "bf16"
+    """Number format of the matrices: bf16, fp8, fp8_block, nvfp4, mxfp4, int8 or int4."""
+    experts: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
+    """That of the experts' matrices. Default: as --weights."""
+    kv_cache: Annotated[str, typer.Option(metavar="bf16|fp8")] = "bf16"
+    """That of keys and values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tables(_Serving):
     """Tables and their memory."""
 
     schemes: Annotated[str | None, typer.Option(metavar="NAMES")] = None
@@ -178,6 +202,10 @@ def plan(model: Model, each: PlanOptions) -> None:
         files = {"--output": each.out, "--json": each.json, "--report": each.report}
         files["--export"] = each.export[1] if each.export else None
         output.claim(files, *each.platform.split(","), model, each.measured)
+        if each.serve:
+            _plan_serving(model, each)
+            return
+        _refuse(each, _Serving, "needs --serve", types(_Machines))
         if load_model(model).family in DECODERS:
             _plan_layout(model, each)
         else:
@@ -240,6 +268,66 @@ def _plan_layout(model: str, each: PlanOptions) -> None:
     _export(each.export, model, found.plan if isinstance(found, MachinePlan) else found)
     if stop is not None:
         output.interrupted(stop, "; what was found is written")
+
+
+def _plan_serving(model: str, each: PlanOptions) -> None:
+    """The best deployment for inference."""
+    from ..model.decoder_reader import decoder
+    from ..model.files import load_model
+    from ..report import serving_plan
+    from ..serve import Precision, load_engine
+    from ..serve.load import lengths
+    from ..serve.search import Job, as_dict, search
+    from ..serve.words import limits
+
+    taken = {*types(_Serving)} - {*types(_Machines)} | {"platform", "ranks", "json", "report"}
+    taken |= {"set_", "price", "simulations"}
+    _refuse(each, PlanOptions, "it means nothing with --serve", taken)
+    loaded = load_model(model)
+    if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
+        message = f"invalid rate: {each.rate:g}"
+        raise InputError([Problem("", "--rate", message, "0.000001 to 1000000000")])
+    job = Job(
+        decoder(loaded),
+        Precision(each.weights, each.experts or each.weights, each.kv_cache),
+        lengths(each.input_tokens, "--input-tokens"),
+        lengths(each.output_tokens, "--output-tokens"),
+        limits(each.slo),
+        each.rate,
+    )
+    targets = [
+        Platform.load(name.strip(), settings(each.set_, _one(each.ranks)))
+        for name in each.platform.split(",")
+    ]
+    engines = [load_engine(name.strip()) for name in each.engine.split(",")]
+    with output.progress("deployments", clock=False) as update:
+        found = search(
+            job,
+            targets,
+            engines,
+            prices=_prices(each, [target.name for target in targets]),
+            simulations=min(each.simulations, 12),
+            progress=update,
+        )
+    warnings = [*dict.fromkeys(each for target in targets for each in target.warnings)]
+    warnings += loaded.notes
+    document = as_dict(found, warnings)
+    whole = {"schema": document.pop("schema"), "version": __version__, "model": model, **document}
+    _write(each, whole, serving_plan.page(found, model, warnings))
+
+
+def _prices(each: PlanOptions, names: list[str]) -> dict[str, float] | None:
+    """Dollars of a GPU hour of each platform; `None` where none is given."""
+    from ..layouts.machines import read_prices
+
+    if not each.price:
+        return None
+    found = read_prices(each.price)
+    missing = [name for name in names if not found.get(name)]
+    if missing:
+        message = f"no price of {', '.join(missing)}"
+        raise InputError([Problem("", "--price", message, f"--price {missing[0]}=2.5")])
+    return found
 
 
 def _known(export: tuple[str, str] | None) -> None:

@@ -14,7 +14,7 @@ class Format:
     """A format of recorded loads."""
 
     said: str
-    """Its name in messages."""
+    """Name in messages."""
     kinds: tuple[str, ...]
     """Kinds of files (`Source.kind`)."""
     recognises: Callable[[Set[str]], bool]

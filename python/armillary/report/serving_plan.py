@@ -1,0 +1,129 @@
+"""The page of the best deployments for a service level.
+
+Here: what is shown. Not here: HTML (`page.py`), the search (`serve/search.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..units import NS_PER_S
+from .chart import Chart
+from .page import Fact, Page, Section, Table
+from .quantity import number, share, time
+
+if TYPE_CHECKING:
+    from ..serve.search import Choice, Found
+
+_NOTE = (
+    "Each deployment was simulated from event to event, at the largest load that keeps the service "
+    "level. The closed form chose which ones to simulate, so a better one may be missing."
+)
+_FRONTIER = (
+    "By the closed form, for the lengths of the requests. Each point is a layout with a number of "
+    "requests at a time that no other layout beats in both quantities."
+)
+
+
+def page(found: Found, name: str, warnings: Sequence[str] = ()) -> Page:
+    """The page of a search for deployments of the model `name`."""
+    best = found.choices[0]
+    return Page(
+        title=f"Deployments of {name}",
+        lead=_lead(found),
+        verdict=f"The best is {best.candidate.said()} on {best.platform}: {_why(found)}.",
+        facts=list(_facts(best)),
+        warnings=warnings,
+        sections=[
+            Section("Deployments", [_table(found), _NOTE]),
+            Section("Frontier", [_chart(found)]),
+            *([Section("Left out", [_refused(found)])] if found.refused else []),
+        ],
+    )
+
+
+def _lead(found: Found) -> str:
+    limits = found.job.limits
+    asked = limits.said or "no service level"
+    rate = f", {found.job.rate:g} requests a second" if found.job.rate is not None else ""
+    return (
+        f"Service level: {asked}{rate}. {number(found.looked_at)} deployments and loads looked at."
+    )
+
+
+def _why(found: Found) -> str:
+    """The best against the next one that is on another layout or platform."""
+    best = found.choices[0]
+    what = f"{best.tokens_per_gpu:,.0f} output tokens a second for each GPU"
+    if len(found.choices) == 1:
+        return what
+    other = found.choices[1]
+    ahead = best.tokens_per_gpu / other.tokens_per_gpu - 1
+    if best.dollars is not None and other.dollars is not None:
+        ahead = other.dollars / best.dollars - 1
+    return f"{what}, {ahead:.0%} ahead of {other.candidate.said()} on {other.platform}"
+
+
+def _facts(best: Choice) -> Iterator[Fact]:
+    gpu = f"{best.tokens_per_gpu:,.1f} tokens/s"
+    yield Fact("Output of a GPU", gpu, f"{number(best.gpus)} GPUs", main=True)
+    yield Fact("Requests", f"{best.rate:,.3g} a second", f"{share(best.share)} within the limits")
+    yield Fact("First token", _time(best.served.ttft.mean), "mean")
+    yield Fact("Each token", _time(best.served.tpot.mean), "mean")
+    if best.dollars is not None:
+        yield Fact("Cost", f"${best.dollars:,.2f}", "of a million output tokens")
+
+
+def _time(seconds: float) -> str:
+    return time(seconds * NS_PER_S)
+
+
+def _table(found: Found) -> Table:
+    priced = found.choices[0].dollars is not None
+    heads = ("deployment", "platform", "GPUs", "requests/s", "tokens/s of a GPU", "TTFT", "TPOT")
+    rows = []
+    for each in found.choices:
+        cells = [
+            each.candidate.said(),
+            each.platform,
+            number(each.gpus),
+            f"{each.rate:,.3g}",
+            f"{each.tokens_per_gpu:,.1f}",
+            _time(each.served.ttft.mean),
+            _time(each.served.tpot.mean),
+        ]
+        rows.append((*cells, f"${each.dollars:,.2f}") if priced else tuple(cells))
+    return Table("Best deployments", (*heads, "a million tokens") if priced else heads, rows)
+
+
+def _chart(found: Found) -> Chart:
+    records: list[dict[str, Any]] = [
+        {
+            "platform": each.platform,
+            "layout": each.said,
+            "requests": each.concurrency,
+            "user": round(each.user, 6),
+            "gpu": round(each.gpu, 6),
+        }
+        for each in found.frontier
+    ]
+    spec: dict[str, Any] = {
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "user", "type": "quantitative", "title": "tokens/s of a user"},
+            "y": {"field": "gpu", "type": "quantitative", "title": "output tokens/s of a GPU"},
+            "color": {"field": "platform", "type": "nominal", "title": None},
+            "tooltip": [
+                {"field": "layout"},
+                {"field": "requests", "title": "requests at a time"},
+                {"field": "user", "title": "tokens/s of a user", "format": ".4~g"},
+                {"field": "gpu", "title": "tokens/s of a GPU", "format": ".4~g"},
+            ],
+        },
+    }
+    return Chart("frontier", "Speed for users and output of GPUs", records, spec, _FRONTIER)
+
+
+def _refused(found: Found) -> Table:
+    rows = [(reason, number(count)) for reason, count in sorted(found.refused.items())]
+    return Table("Layouts that were left out", ("reason", "layouts"), rows)

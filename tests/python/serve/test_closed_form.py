@@ -1,0 +1,162 @@
+"""Deployments under a constant load: the closed form against the simulation, and the search."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from statistics import median
+
+import pytest
+from conftest import Armillary
+from thorough import usually
+
+from armillary.errors import InputError
+from armillary.model.decoder_reader import decoder
+from armillary.model.files import load_model
+from armillary.platform import Platform
+from armillary.serve import Choices, Layout, Lengths, Precision, deploy, drawn, load_engine, serve
+from armillary.serve.closed_form import Means, balances
+from armillary.serve.document import Limits
+from armillary.serve.search import Job, frontier, kept, plateau, search
+
+MODELS = ("llama-3-8b", "llama-3-70b", "gpt-oss-120b", "qwen3-30b-a3b")
+
+
+def errors(count: int, seed: int) -> list[tuple[float, float]]:
+    """Errors of the time for each token and of the throughput on drawn deployments in a closed
+    loop, in the middle of long runs."""
+    draw = random.Random(seed)
+    models = {name: decoder(load_model(name)) for name in MODELS}
+    platforms = [Platform.load(name) for name in ("dgx-h100", "hgx-h200", "dgx-b200")]
+    found: list[tuple[float, float]] = []
+    while len(found) < count:
+        name = draw.choice(MODELS)
+        there, prompt = round(2 ** draw.uniform(0, 7)), round(2 ** draw.uniform(5, 12))
+        output, width = round(2 ** draw.uniform(4, 9)), draw.uniform(0.05, 0.5)
+        load = drawn(
+            max(10 * there, 60),
+            Lengths(prompt, 1 - width, 1 + width),
+            Lengths(output, 1 - width, 1 + width),
+            concurrency=there,
+            seed=draw.randrange(10**6),
+        )
+        form = "fp8" if "llama" in name else "bf16"
+        precision = Precision(form, "mxfp4" if "oss" in name else form)
+        layout, asynchronous = Layout(tp=draw.choice((1, 2, 4, 8))), draw.random() < 0.5
+        try:
+            engines = deploy(
+                models[name],
+                draw.choice(platforms),
+                load_engine("vllm"),
+                layout,
+                precision,
+                longest=load.longest,
+                choices=Choices(asynchronous=asynchronous),
+            )
+        except InputError:
+            continue  # too large for the memory
+        served = serve(engines, load)
+        (at,) = balances(engines, Means.of(load), [there])
+        middle = served.answers[3 * there : -2 * there] or served.answers
+        tokens = [each for each in middle if each.output > 1]
+        each_token = sum(each.end - each.first for each in tokens)
+        tpot = each_token / sum(each.output - 1 for each in tokens)
+        found.append((abs(at.tpot / tpot - 1), abs(at.rate / plateau(served, there) - 1)))
+    return found
+
+
+def test_the_closed_form_is_close_to_the_simulation() -> None:
+    """The acceptance: 3 % at the median and 10 % at the 95th percentile."""
+    found = errors(usually(30, 1000), 53)
+    for values, middle in zip(zip(*found, strict=True), (0.01, 0.02), strict=True):
+        ordered = sorted(values)
+        assert median(ordered) < middle
+        assert ordered[int(0.95 * (len(ordered) - 1))] < 0.10
+
+
+def job(**given: object) -> Job:
+    words: dict[str, object] = {
+        "model": decoder(load_model("llama-3-8b")),
+        "precision": Precision(),
+        "prompt": Lengths(512),
+        "output": Lengths(128),
+        "limits": Limits(0.5, 0.02),
+        **given,
+    }
+    return Job(**words)  # type: ignore[arg-type]
+
+
+def test_what_is_chosen_keeps_the_service_level() -> None:
+    """Each choice is simulated again, with other requests of the same lengths."""
+    found = search(job(), [Platform.load("dgx-h100")], [load_engine("vllm")], simulations=3)
+    assert found.choices
+    rates = [each.tokens_per_gpu for each in found.choices]
+    assert rates == sorted(rates, reverse=True)
+    for each in found.choices:
+        assert each.share >= 0.9
+        assert each.gpus <= 8
+        assert kept(each.served, found.job.limits, each.served.load.concurrency) == each.share
+    users = [point.user for point in found.frontier]
+    assert users == sorted(users)
+    for point in found.frontier:
+        assert not any(
+            other.user > point.user and other.gpu > point.gpu for other in found.frontier
+        )
+    assert frontier(found.frontier) == found.frontier
+
+
+def test_a_rate_takes_as_many_gpus_as_it_needs() -> None:
+    """More requests a second never take fewer GPUs, and a tighter promise neither."""
+    platforms, engines = [Platform.load("dgx-h100")], [load_engine("vllm")]
+    gpus = [
+        search(job(rate=rate), platforms, engines, simulations=4, apart=False).choices[0].gpus
+        for rate in (5.0, 60.0, 200.0)
+    ]
+    assert gpus == sorted(gpus)
+    assert gpus[0] == 1
+    with pytest.raises(InputError, match="no deployment keeps the service level"):
+        search(job(limits=Limits(0.5, 0.0005)), platforms, engines)
+
+
+def test_prices_choose_the_cheapest_platform() -> None:
+    platforms = [Platform.load("dgx-h100"), Platform.load("dgx-b200")]
+    for cheap, dear in (("dgx-h100", "dgx-b200"), ("dgx-b200", "dgx-h100")):
+        prices = {cheap: 1.0, dear: 100.0}
+        found = search(
+            job(), platforms, [load_engine("vllm")], prices=prices, apart=False, simulations=3
+        )
+        assert found.choices[0].platform == cheap
+        assert found.choices[0].dollars is not None
+
+
+def test_the_verb_plans_deployments(armillary: Armillary, tmp_path: Path) -> None:
+    words = ("plan", "llama-3-8b", "-p", "dgx-h100", "--serve", "--simulations", "2")
+    run = armillary(
+        *words, "--slo", "ttft=1s,tpot=20ms", "--json", "p.json", "--report", "p.html", cwd=tmp_path
+    )
+    assert run.returncode == 0, run.stderr
+    assert "The best is" in run.stdout
+    found = json.loads((tmp_path / "p.json").read_text())
+    assert found["schema"] == "armillary.serve-plan/1"
+    assert found["deployments"][0]["share_within_slo"] >= 0.9
+    assert "Frontier" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--serve", "--seq", "4096"), "means nothing with --serve"),
+        (("--slo", "tpot=20ms"), "needs --serve"),
+        (("--serve", "--rate", "0"), "invalid rate"),
+        (("--serve", "--price", "a100=2"), "no price of dgx-h100"),
+        (("--serve", "--slo", "tpot=1us"), "no deployment keeps the service level"),
+        (("--serve", "--rate", "100000"), "no deployment keeps the service level"),
+        (("--serve", "--engine", "vllm,llm"), "unknown engine"),
+        (("--serve", "--input-tokens", "-3"), "invalid lengths"),
+    ],
+)
+def test_bad_plans_are_named(armillary: Armillary, words: tuple[str, ...], said: str) -> None:
+    run = armillary("plan", "llama-3-8b", "-p", "dgx-h100", *words)
+    assert run.returncode == 2, run.stderr
+    assert said in run.stderr
