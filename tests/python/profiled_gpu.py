@@ -189,6 +189,7 @@ class Job:
             now = [max(ends) + 20 * US] * self.world
         paths = [folder / "host.xplane.pb", folder / "module.txt"]
         paths[0].write_bytes(space([*self.gpus, self.host], "host"))
+        self.planes = [*self.gpus, self.host]
         paths[1].write_text(self.module())
         return paths
 

@@ -233,6 +233,7 @@ class Job:
 
     def _files(self, folder: Path, planes: list[XPlane], share: int) -> list[Path]:
         paths = []
+        self.planes = planes
         for host in range(self.hosts):
             threads = XPlane("/host:CPU")
             threads.line("python").add("$script.py:1 train", 0, US)

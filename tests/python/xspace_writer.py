@@ -3,6 +3,7 @@ picoseconds."""
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import dataclass, field
 
@@ -112,3 +113,26 @@ def with_module(name: str, program: int, module: bytes) -> XPlane:
     """The plane of modules."""
     title = f"{name}({program})"
     return XPlane("/host:metadata", shared={title: {"Hlo Proto": module}})
+
+
+def as_trace(planes: list[XPlane]) -> bytes:
+    """The document in Chrome's format that XLA makes of a profile: all values are texts, times
+    are microseconds."""
+    events: list[dict[str, object]] = []
+    for pid, plane in enumerate(planes):
+        named = {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": plane.name}}
+        events.append(named)
+        for tid, line in enumerate(plane.lines):
+            title = {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name"}
+            events.append({**title, "args": {"name": line.name}})
+            for each in line.events:
+                said = {**plane.shared.get(each.name, {}), **each.stats}
+                if each.name in plane.shown:
+                    said["long_name"] = each.name
+                events.append({
+                    "ph": "X", "pid": pid, "tid": tid, "ts": each.start / 1e6,
+                    "dur": max(each.length, 1) / 1e6,
+                    "name": plane.shown.get(each.name, each.name),
+                    "args": {key: str(value) for key, value in said.items()},
+                })  # fmt: skip
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": [*events, {}]}).encode()

@@ -78,6 +78,9 @@ def program(
             last.append(result.compute(name, deps, duration_ps=item.duration))
         elif item.op < 0:
             last.append(result.compute(name, deps, duration_ps=item.duration, host=True))
+        elif not item.duration:
+            # It ran next to others, or only marks a wait.
+            last.append(result.metadata(name, deps))
         else:
             last.append(
                 result.compute(

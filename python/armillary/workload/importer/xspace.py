@@ -140,7 +140,9 @@ class TraceLine:
             long = values.get("long_name")
             text = long if isinstance(long, str) else ""
             name = each.name[:LONGEST_NAME]
-            yield Span(name, text, start, start + _rounded(length), values, _NONE)
+            # XLA writes the shortest time in place of none.
+            end = start + _rounded(length) if _rounded(length) > 1 else start
+            yield Span(name, text, start, end, values, _NONE)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from peer_records import answers
 from profiled_gpu import Job as GpuJob
 from profiled_tpu import Job
 from thorough import usually
+from xspace_writer import as_trace
 
 import armillary as arm
 from armillary.workload.importer import Imported, import_traces, xspace
@@ -74,6 +75,25 @@ def test_drawn_runs_of_gpus(seed: int, tmp_path: Path) -> None:
         assert volumes(imported, row.rank) == job.volumes(row.rank)
     free = max(job.step(number, [0] * job.world, is_free=True))
     assert step_ns(imported) == pytest.approx(free / 1e3, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(usually(8, 100)))
+@pytest.mark.parametrize("kind", [Job, GpuJob])
+def test_the_json_of_a_profile_says_the_same(
+    kind: type[Job | GpuJob], seed: int, tmp_path: Path
+) -> None:
+    job = kind(seed)
+    if isinstance(job, Job):
+        job.hosts = 1
+    whole = import_traces(paths := job.write(tmp_path))
+    document = tmp_path / "host.trace.json"
+    document.write_bytes(as_trace(job.planes))
+    other = import_traces([document, *paths[1:]])
+    for row, same in zip(whole.ranks, other.ranks, strict=True):
+        assert (row.step, row.sized, row.messages) == (same.step, same.sized, same.messages)
+        assert same.recorded_ps == pytest.approx(row.recorded_ps, abs=2000)
+        assert same.replayed_ps == pytest.approx(same.recorded_ps, rel=0.01)
+        assert volumes(other, row.rank) == volumes(whole, row.rank)
 
 
 def module_of_cpu(folder: Path) -> Path:
