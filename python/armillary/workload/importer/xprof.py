@@ -260,7 +260,7 @@ class _Run:
             f"instructions of modules or have their text, {programs.unknown:,} are known by name "
             "only"
         )
-        if programs.unknown and not programs.by_name:
+        if programs.unknown and not programs.has_modules:
             self.notes.append(
                 "no module is in the profile: give the text or protobuf of the modules next to it "
                 "(XLA_FLAGS=--xla_dump_to=DIR --xla_dump_hlo_as_text), or the .xplane.pb with them"

@@ -33,32 +33,28 @@ class Programs:
     """The modules of a run. `joined` and `unknown` count events of devices, by whether a module
     has their instruction."""
 
-    by_key: dict[Key, NamedModule] = field(default_factory=dict)
-    by_name: dict[str, NamedModule] = field(default_factory=dict)
+    given: dict[str, NamedModule] = field(default_factory=dict)
+    """Modules next to the profiles, by name."""
     ran: dict[Key, set[int]] = field(default_factory=dict)
     """Module -> ranks that ran it."""
     world: int = 1
     joined: int = 0
     unknown: int = 0
     damaged: Counter[str] = field(default_factory=Counter)
+    _held: dict[Key, bytes] = field(default_factory=dict)
+    _named: dict[str, Key] = field(default_factory=dict)
+    _read: dict[Key, NamedModule | None] = field(default_factory=dict)
     _texts: dict[str, NamedOp | None] = field(default_factory=dict)
     _mapped: dict[Key, tuple[int, ...]] = field(default_factory=dict)
     _groups: dict[tuple[int, int], GroupRef] = field(default_factory=dict)
 
     def embed(self, space: Space) -> None:
-        """Takes the modules of a profile. Those that can't be read are counted."""
+        """Takes the modules of a profile. Those that ran are read when they are asked for."""
         for plane in space.planes:
             for title, _, data in plane.modules:
-                name, number = split_name(title)
-                if (name, number) in self.by_key:
-                    continue
-                try:
-                    found = NamedModule(data)
-                except xla.DamagedError as error:
-                    self.damaged[f"{title[:80]}: {error.where} {error.said}"] += 1
-                    continue
-                self.by_key[name, number] = found
-                self.by_name.setdefault(name, found)
+                key = split_name(title)
+                self._held.setdefault(key, data)
+                self._named.setdefault(key[0], key)
 
     def give(self, name: str, data: bytes) -> None:
         """Takes a module that is given next to a profile. Raises `InputError`."""
@@ -67,7 +63,7 @@ class Programs:
         except xla.DamagedError as error:
             place = Problem(name, error.where, error.said, error.allowed or _MODULE)
             raise InputError([place]) from None
-        self.by_name[found.name] = found
+        self.given[found.name] = found
 
     def find(self, span: Span, key: Key) -> NamedOp | None:
         """The instruction of an event; from its long name where no module has it."""
@@ -85,8 +81,21 @@ class Programs:
         return found
 
     def of(self, key: Key) -> NamedModule | None:
-        """A module by its name and the number of its program."""
-        return self.by_key.get(key) or self.by_name.get(key[0])
+        """A module by its name and the number of its program. One that can't be read is noted."""
+        held = key if key in self._held else self._named.get(key[0])
+        if held is not None and held not in self._read:
+            self._read[held] = None
+            try:
+                self._read[held] = NamedModule(self._held[held])
+            except xla.DamagedError as error:
+                self.damaged[f"{held[0][:80]}({held[1]}): {error.where} {error.said}"] += 1
+        found = self._read[held] if held is not None else None
+        return found or self.given.get(key[0])
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether there are modules in the profiles or next to them."""
+        return bool(self._held or self.given)
 
     def devices(self) -> int:
         """Devices of the largest module that ran."""

@@ -113,7 +113,9 @@ def test_modules_that_are_damaged_are_named(tmp_path: Path) -> None:
     """The profile is read without them."""
     path = tmp_path / "a.xplane.pb"
     module = with_module("jit_f", 3, b"\n\x04jit_\x12\x01a\x1a\x02\xff\xff")
-    path.write_bytes(space([module, tpu(("all-reduce.1", 0, 5))]))
+    plane = tpu(("all-reduce.1", 0, 5))
+    plane.line("XLA Modules").add("jit_f(3)", 0, 5 * US)
+    path.write_bytes(space([module, plane]))
     imported = import_traces([path])
     assert any("a module can't be read: jit_f(3)" in note for note in imported.notes)
     bad = tmp_path / "module.txt"
