@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json as json_text
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import __version__
-from ..errors import InputError, Problem
+from ..errors import InputError, Problem, flag
 from . import completion, output
-from .options import Json, Npus, PlatformName, ReportName, Settings, settings
+from .options import Json, NoWhatIf, Npus, PlatformName, ReportName, Settings, settings
 from .verb_options import takes
 
 if TYPE_CHECKING:
     from ..platform import Platform
     from ..serve import Choices, Load, Served
-    from ..serve.document import Limits
+    from ..serve.limits import Limits
 
 _REQUESTS = 200
 """Requests that are drawn unless the user says how many."""
@@ -68,6 +68,9 @@ class _Deployment:
 class _Load(_Deployment):
     """Load."""
 
+    requests: Annotated[str | None, typer.Option(metavar="FILE")] = None
+    """Recorded requests (docs/guides/serve-traffic.md), instead of drawn ones. --rate stretches
+    their times, and --num-requests takes the first ones."""
     rate: Annotated[float | None, typer.Option(metavar="X")] = None
     """Requests a second."""
     concurrency: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
@@ -133,6 +136,7 @@ class ServeOptions(_Scheduler):
         str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
     ] = None
     """Network on which keys and values go from engine to engine. Default: the platform's."""
+    no_what_if: NoWhatIf = False
     json: Json = None
     csv: Annotated[str | None, typer.Option(metavar="FILE")] = None
     """Write a row for each request here; - for standard output."""
@@ -145,22 +149,26 @@ def serve(model: ModelName, each: ServeOptions) -> None:
     with output.guard("armillary serve --help"):
         from ..report import serving, words
         from ..serve.document import as_dict, table
+        from ..serve.what_if import MOST_REQUESTS, what_if
         from ..serve.words import limits
 
         outputs = {"--json": each.json, "--csv": each.csv, "--report": each.report}
-        output.claim(outputs, model, each.platform)
+        output.claim(outputs, model, each.platform, each.requests)
         promised = limits(each.slo)
         found, warnings = _served(model, each, promised)
         for warning in warnings:
             output.log(f"warning: {warning}")
-        document = as_dict(found, promised, each.price, warnings)
+        changes = []
+        if not each.no_what_if and len(found.answers) <= MOST_REQUESTS:
+            changes = what_if(found, promised, each.routing)
+        document = as_dict(found, promised, each.price, warnings, changes)
         whole = {"schema": document.pop("schema"), "version": __version__, "model": model}
         output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
         if each.csv is not None:
             from ..report.chart import to_csv
 
             output.write_csv(each.csv, to_csv(table(found)))
-        shown = serving.page(found, model, promised, each.price, warnings)
+        shown = serving.page(found, model, promised, each.price, warnings, changes)
         if each.report is not None:
             output.write_page(each.report, shown.html())
         if "-" not in outputs.values():
@@ -223,13 +231,15 @@ def _load(each: ServeOptions) -> Load:
     from ..serve import drawn
     from ..serve.load import lengths
 
+    if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
+        message = f"invalid rate: {each.rate:g}"
+        raise InputError([Problem("", "--rate", message, "0.000001 to 1000000000")])
+    if each.requests is not None:
+        return _recorded(each.requests, each)
     if (each.rate is None) == (each.concurrency is None):
         given = "both are given" if each.rate is not None else "none is given"
         message = f"requests come at a rate or by concurrency, and {given}"
         raise InputError([Problem("", "--rate", message, "--rate 4, or --concurrency 64")])
-    if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
-        message = f"invalid rate: {each.rate:g}"
-        raise InputError([Problem("", "--rate", message, "0.000001 to 1000000000")])
     return drawn(
         each.num_requests or _REQUESTS,
         lengths(each.input_tokens or _INPUT, "--input-tokens"),
@@ -241,6 +251,19 @@ def _load(each: ServeOptions) -> Load:
         prefixes=each.prefixes,
         seed=each.seed,
     )
+
+
+def _recorded(path: str, each: ServeOptions) -> Load:
+    """The requests of a file."""
+    from ..serve.traces import read_load
+
+    plain = {field.name: field.default for field in fields(_Load)}
+    drawn_only = ("input_tokens", "output_tokens", "arrival", "prefix", "prefixes", "seed")
+    given = [name for name in drawn_only if getattr(each, name) != plain[name]]
+    if given:
+        why = "is for drawn requests, and --requests has recorded ones"
+        raise InputError([Problem("", flag(name), why, "leave it out") for name in given])
+    return read_load(path, limit=each.num_requests, rate=each.rate, concurrency=each.concurrency)
 
 
 def _choices(each: ServeOptions) -> Choices:

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..serve.document import Limits, cost
+from ..serve.document import cost, measured, steady_means
+from ..serve.limits import Limits
 from ..serve.verdict import verdict
 from ..units import NS_PER_S, counted
 from .chart import Chart
@@ -17,6 +18,7 @@ from .quantity import number, share, size, time
 if TYPE_CHECKING:
     from ..serve.deployment import Engines
     from ..serve.run import Served, Spread
+    from ..serve.what_if import Change
 
 _NOTE = (
     "TTFT is the time to the first token, TPOT the mean time of each later token of a request, ITL "
@@ -30,8 +32,10 @@ def page(
     limits: Limits,
     price: float | None = None,
     warnings: Sequence[str] = (),
+    changes: Sequence[Change] = (),
 ) -> Page:
-    """The page of a load of requests on a deployment of the model `name`."""
+    """The page of a load of requests on a deployment of the model `name`, with `changes` that were
+    simulated too."""
     return Page(
         title=f"{name} on {found.engines.platform.name}",
         lead=f"{_deployment(found)}. {found.load.said}.",
@@ -40,7 +44,10 @@ def page(
         warnings=warnings,
         sections=[
             Section("Latency", [_latency(found), _NOTE]),
+            *([Section("Steady state", [_steady(found)])] if steady_means(found) else []),
+            *([Section("Measured", [_measured(found)])] if found.load.measured else []),
             Section("Time of steps", [_parts(found)]),
+            *([Section("What would help", [_changes(changes, limits)])] if changes else []),
             Section("Load over time", [_over_time(found)]),
             Section("Deployment", [_engines(found)]),
         ],
@@ -99,6 +106,25 @@ def _latency(found: Served) -> Table:
     return Table("Latency", ("", "mean", "p50", "p90", "p99", "largest"), rows)
 
 
+def _steady(found: Served) -> Table:
+    names = {"ttft": "Time to first token", "tpot": "Time per output token", "latency": "Request"}
+    rows = [
+        (names[name], number(each.warm_up), _time(each.mean), f"± {_time(each.half)}")
+        for name, each in steady_means(found)
+    ]
+    note = "Means without the warm-up (MSER-5), with 95 % intervals by batch means."
+    return Table("Means of the steady state", ("", "warm-up", "mean", "95 %"), rows, note)
+
+
+def _measured(found: Served) -> Table:
+    names = {"ttft": "Time to first token", "latency": "Request"}
+    rows = [
+        (names[name], _time(seen), _time(ours), f"{ours / seen - 1:+.1%}")
+        for name, seen, ours in measured(found)
+    ]
+    return Table("Means of the recording", ("", "measured", "simulated", "error"), rows)
+
+
 def _parts(found: Served) -> Table:
     spent = sum(part.seconds for part in found.parts if not part.host)
     ordered = sorted(found.parts, key=lambda part: -part.seconds)
@@ -113,6 +139,22 @@ def _parts(found: Served) -> Table:
     ]
     note = f"Means over {number(found.steps)} steps of all engines, each part by itself."
     return Table("Parts of a step", ("part", "in a step", "share"), rows, note)
+
+
+def _changes(changes: Sequence[Change], limits: Limits) -> Table:
+    rows = [
+        (
+            each.said,
+            number(each.served.gpus),
+            f"{each.goodput - 1:+.0%}",
+            f"{each.ttft - 1:+.0%}",
+            f"{each.tpot - 1:+.0%}",
+        )
+        for each in changes
+    ]
+    what = "goodput" if limits.given else "requests/s"
+    note = "Each change by itself, simulated with the same requests."
+    return Table("Changes", ("change", "GPUs", what, "TTFT", "TPOT"), rows, note)
 
 
 def _over_time(found: Served) -> Chart:

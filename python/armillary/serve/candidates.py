@@ -10,9 +10,9 @@ from ..model.decoder import Decoder
 from ..platform import Platform
 from .closed_form import Balance, Means, balances
 from .deployment import Engines, deploy
-from .document import Limits
 from .engines import Engine
 from .layout import Layout, Precision
+from .limits import Limits
 
 GRID = tuple(round(2 ** (step / 2)) for step in range(25))
 """Requests at a time at which an engine is looked at, up to 4,096."""

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .deployment import Engines
+from .limits import Limits
 from .run import Served, Spread
+from .steady import Steady, steady
+from .verdict import queue_grows
+
+if TYPE_CHECKING:
+    from .what_if import Change
 
 SCHEMA = "armillary.serve/1"
 _HOUR = 3600
 _MILLION = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Service level (SLO), seconds; `None` for no limit."""
-
-    ttft: float | None = None
-    tpot: float | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether there is one."""
-        return self.ttft is not None or self.tpot is not None
-
-    @property
-    def said(self) -> str:
-        """In words."""
-        pairs = (("first token", self.ttft), ("each token", self.tpot))
-        return ", ".join(f"{name} within {1e3 * at:g} ms" for name, at in pairs if at is not None)
-
-
 def as_dict(
-    found: Served, limits: Limits, price: float | None, warnings: list[str]
+    found: Served,
+    limits: Limits,
+    price: float | None,
+    warnings: list[str],
+    changes: Sequence[Change] = (),
 ) -> dict[str, Any]:
     """The result. Times are ms, rates tokens or requests a second, `price` dollars of a GPU for an
-    hour."""
+    hour. Of `changes`, parts by which quantities change: 0.31 is 31 % more."""
     span = found.span
     result: dict[str, Any] = {
         "requests": len(found.answers),
@@ -70,6 +60,19 @@ def as_dict(
             "requests_per_s": good,
             "share": good * span / len(found.answers),
         }
+    result["steady"] = {
+        name: {
+            "warm_up_requests": each.warm_up,
+            "mean_ms": 1e3 * each.mean,
+            "interval_95_ms": [1e3 * (each.mean - each.half), 1e3 * (each.mean + each.half)],
+        }
+        for name, each in steady_means(found)
+    }
+    if found.load.measured:
+        result["measured"] = {
+            name: {"mean_ms": 1e3 * seen, "error": ours / seen - 1}
+            for name, seen, ours in measured(found)
+        }
     if price is not None:
         result["dollars_per_million_tokens"] = cost(found, price, found.rate)
         result["dollars_per_million_output_tokens"] = cost(found, price, found.output_rate)
@@ -82,6 +85,16 @@ def as_dict(
         "step_parts": [
             {"name": part.name, "seconds": part.seconds, "host": part.host} for part in found.parts
         ],
+        "what_if": [
+            {
+                "said": each.said,
+                "gpus": each.served.gpus,
+                "goodput": each.goodput - 1,
+                "ttft": each.ttft - 1,
+                "tpot": each.tpot - 1,
+            }
+            for each in changes
+        ],
         "samples": [
             {"time_s": time, "running": running, "waiting": waiting, "blocks": used}
             for time, running, waiting, used in found.samples
@@ -93,6 +106,29 @@ def as_dict(
 def cost(found: Served, price: float, rate: float) -> float:
     """Dollars of a million tokens at a rate."""
     return found.gpus * price / _HOUR / rate * _MILLION
+
+
+def steady_means(found: Served) -> list[tuple[str, Steady]]:
+    """Means of the steady state of a load that arrives by itself; none where the queue grows."""
+    if found.load.arrivals is None or queue_grows(found):
+        return []
+    quantities = (
+        ("ttft", [each.ttft for each in found.answers]),
+        ("tpot", [each.tpot for each in found.answers if each.tpot is not None]),
+        ("latency", [each.latency for each in found.answers]),
+    )
+    means = ((name, steady(values)) for name, values in quantities)
+    return [(name, mean) for name, mean in means if mean is not None]
+
+
+def measured(found: Served) -> list[tuple[str, float, float]]:
+    """Mean times that a recording has, seconds: name, measured, simulated."""
+    seen = found.load.measured
+    if not seen:
+        return []
+    ttft = sum(first for first, _ in seen) / len(seen)
+    latency = sum(whole for _, whole in seen) / len(seen)
+    return [("ttft", ttft, found.ttft.mean), ("latency", latency, found.latency.mean)]
 
 
 def table(found: Served) -> list[Mapping[str, Any]]:

@@ -16,9 +16,9 @@ from ..model.decoder import Decoder
 from ..platform import Platform
 from .candidates import Candidate, Tried, tried, words
 from .closed_form import Means
-from .document import Limits
 from .engines import Engine
 from .layout import Precision
+from .limits import Limits
 from .load import Lengths, Load, drawn
 from .run import Served, serve
 from .transfer import transfer

@@ -6,8 +6,8 @@ import dataclasses
 
 from ..errors import InputError, Problem
 from ..units import base
-from .document import Limits
 from .layout import Layout
+from .limits import Limits
 
 
 def limits(text: str | None) -> Limits:

@@ -17,7 +17,7 @@ from armillary.model.files import load_model
 from armillary.platform import Platform
 from armillary.serve import Choices, Layout, Lengths, Precision, deploy, drawn, load_engine, serve
 from armillary.serve.closed_form import Means, balances
-from armillary.serve.document import Limits
+from armillary.serve.limits import Limits
 from armillary.serve.search import Job, frontier, kept, plateau, search
 
 MODELS = ("llama-3-8b", "llama-3-70b", "gpt-oss-120b", "qwen3-30b-a3b")

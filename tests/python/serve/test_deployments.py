@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from pathlib import Path
 
@@ -29,8 +30,10 @@ from armillary.serve import (
     load_engine,
     serve,
 )
-from armillary.serve.document import Limits
+from armillary.serve.limits import Limits
+from armillary.serve.steady import steady
 from armillary.serve.transfer import transfer
+from armillary.serve.what_if import what_if
 
 
 def model(name: str = "llama-3-8b") -> Decoder:
@@ -230,3 +233,52 @@ def test_page_in_words_and_html(armillary: Armillary, tmp_path: Path) -> None:
     assert "experts" in run.stdout
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Requests in the engines" in text
+
+
+def test_what_if_simulates_changes_with_the_same_requests() -> None:
+    load = drawn(120, Lengths(500), Lengths(60), rate=60)
+    found = serve(engines(load), load)
+    limits = Limits(0.5, 0.02)
+    changes = what_if(found, limits, "round_robin")
+    said = [each.said for each in changes]
+    assert "one more engine (1 GPU)" in said
+    assert "tp=2 instead of 1" in said
+    assert "keys and values in fp8" in said
+    goodputs = [round(each.goodput, 3) for each in changes]
+    assert goodputs == sorted(goodputs, reverse=True)
+    (more,) = (each for each in changes if each.said == "one more engine (1 GPU)")
+    two = serve(engines(load, count=2), load)
+    assert more.served.answers == two.answers
+    assert more.goodput == two.goodput(0.5, 0.02) / found.goodput(0.5, 0.02)
+
+
+def test_steady_means_have_their_error() -> None:
+    """Noise around 1 after a start at 11: the start is cut off, and 95 % of intervals hold 1."""
+    draw = random.Random(3)
+    held = 0
+    for _ in range(200):
+        values = [1 + draw.gauss(0, 0.5) + 10 * math.exp(-at / 10) for at in range(600)]
+        found = steady(values)
+        assert found is not None
+        assert 10 <= found.warm_up <= 300
+        held += abs(found.mean - 1) <= found.half
+    assert 0.88 <= held / 200 <= 0.99
+    assert steady([1.0] * 99) is None
+
+
+def test_recorded_requests_and_their_measured_times(armillary: Armillary, tmp_path: Path) -> None:
+    rows = [f"{at / 10},{100 + at},{5 + at % 7},0.05,0.5" for at in range(120)]
+    text = "arrival_s,input_tokens,output_tokens,ttft_s,e2e_s\n" + "\n".join(rows)
+    (tmp_path / "r.csv").write_text(text)
+    words = ("serve", "llama-3-8b", "-p", "dgx-h100", "--requests", "r.csv")
+    run = armillary(*words, "--json", "r.json", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    found = json.loads((tmp_path / "r.json").read_text())["result"]
+    assert found["measured"]["ttft"]["mean_ms"] == pytest.approx(50)
+    error = found["ttft_ms"]["mean"] / 50 - 1
+    assert found["measured"]["ttft"]["error"] == pytest.approx(error)
+    low, high = found["steady"]["tpot"]["interval_95_ms"]
+    assert low < found["steady"]["tpot"]["mean_ms"] < high
+    run = armillary(*words, "--input-tokens", "100", cwd=tmp_path)
+    assert run.returncode == 2
+    assert "recorded ones" in run.stderr
