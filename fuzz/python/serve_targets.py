@@ -1,4 +1,5 @@
-"""Readers of recorded loads that are fuzzed: traces of requests, and results of benchmarks."""
+"""Readers of serving that are fuzzed: traces of requests, results of benchmarks, and command lines
+of engines."""
 
 from __future__ import annotations
 
@@ -84,7 +85,38 @@ def _cases(*names: str) -> list[Files]:
     return [{"load": SAMPLES[name]} for name in names]
 
 
+COMMANDS = (
+    b"TP=8\nvllm serve ${MODEL:-m/x} -tp $TP --max-num-seqs 256 --max_num_batched_tokens=8K \\\n"
+    b"  --no-enable-prefix-caching --quantization fp8 --kv-cache-dtype fp8 -dp 2 -ep \\\n"
+    b"  --gpu-memory-utilization 0.9 --max-model-len 32k --api-key a b --port 80 -O3 \\\n"
+    b'  --speculative-config \'{"method": "mtp", "num_speculative_tokens": 3}\' \n',
+    b"python3 -m sglang.launch_server --model-path m --tp 16 --dp 8 --enable-dp-attention \\\n"
+    b"  --moe-a2a-backend deepep --chunked-prefill-size 65536 --mem-fraction-static 0.85 \\\n"
+    b"  --speculative-algorithm EAGLE --speculative-num-steps 3 --quantization w4afp8 --ep 4\n",
+    b"trtllm-serve m --max_batch_size 1024 --tp_size 8 --ep_size 8 --config ./extra.yml\n",
+)
+_EXTRA = b"""cuda_graph_config: {enable_padding: true}
+enable_attention_dp: true
+kv_cache_config: {dtype: fp8, free_gpu_memory_fraction: 0.8, tokens_per_block: 32}
+quant_config: {quant_algo: NVFP4}
+speculative_config: {decoding_type: MTP, num_nextn_predict_layers: 3}
+disable_overlap_scheduler: false
+"""
+
+
+def _command(folder: Path, _files: Files) -> object:
+    from armillary.serve.command import read_command_file
+
+    found = read_command_file(folder / "run.sh")
+    return found.spread(True), found.precision(), found.notes
+
+
 TARGETS = (
+    Target(
+        "engine_commands",
+        lambda: [{"run.sh": each, "extra.yml": _EXTRA} for each in COMMANDS],
+        _command,
+    ),
     Target(
         "load_tables",
         lambda: [

@@ -152,9 +152,7 @@ class Recorded:
             return None
         if not self.times:
             message = "has no times of arrival"
-            raise self.source.fault(
-                "", message, "--concurrency N: requests that are there at a time"
-            )
+            raise self.source.fault("", message, "--concurrency N, requests that are there at once")
         first = self.times[places[0]]
         times = [self.times[place] - first for place in places]
         if rate:
