@@ -77,6 +77,7 @@ ALLOWED: dict[str, set[str]] = {
         "documents",
         "errors",
         "kernels",
+        "launch",
         "model",
         "platform",
         "units",

@@ -1,4 +1,4 @@
-"""What a command line of an engine says, in our words, and what the engines' readers share."""
+"""Command lines of engines in our words, and the parts that the engines' readers share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Spread:
 
 
 Formats = tuple[str | None, str | None]
-"""Of dense layers and of experts."""
+"""Formats of dense layers and of experts."""
 
 
 def formats(given: Given, key: str, known: Mapping[str, Formats]) -> Formats:
