@@ -82,23 +82,30 @@ class Span:
 class Line:
     """A line of XSpace. `untimed` counts events without a usable time, once they were read."""
 
-    def __init__(self, number: int, name: str, view: memoryview, names: _Names) -> None:
-        self.number, self.name, self.untimed = number, name, 0
-        self._view, self._names = view, names
+    def __init__(self, view: memoryview, names: _Names) -> None:
+        self.number, self.name, self.untimed = 0, "", 0
+        self._view, self._names, self._base = view, names, 0
+        shown = ""
+        for key, value in fields(view):
+            if isinstance(value, int):
+                if key == 1:
+                    self.number = _signed(value)
+                elif key == 3:
+                    self._base = _signed(value) * 1000
+            elif key == 2:
+                self.name = _text(value)
+            elif key == 11:
+                shown = _text(value)
+        self.name = self.name or shown
 
     def events(self, wanted: Wanted | None = None) -> Iterator[Span]:
         """Events in the order of the file; only those whose name is wanted. Raises
         `DamagedError`."""
-        base = 0
-        views: list[memoryview] = []
-        for number, value in fields(self._view):
-            if number == 3 and isinstance(value, int):
-                base = _signed(value) * 1000
-            elif number == 4 and not isinstance(value, int):
-                views.append(value)
-        names = self._names
+        names, base = self._names, self._base
         keep: dict[int, bool] = {}
-        for view in views:
+        for number, view in fields(self._view):
+            if number != 4 or isinstance(view, int):
+                continue
             place = names.of(view)
             if wanted is not None:
                 if place not in keep:
@@ -190,15 +197,7 @@ def _plane(message: Message) -> Plane:
     if len(views) > _MOST_LINES:
         raise DamagedError(name[:80], f"has {len(views):,} lines", f"at most {_MOST_LINES:,}")
     for view in views:
-        number, title, shown = 0, "", ""
-        for key, value in fields(view):
-            if key == 1 and isinstance(value, int):
-                number = _signed(value)
-            elif key == 2 and not isinstance(value, int):
-                title = _text(value)
-            elif key == 11 and not isinstance(value, int):
-                shown = _text(value)
-        plane.lines.append(Line(number, title or shown, view, names))
+        plane.lines.append(Line(view, names))
     if name == METADATA:
         plane.modules = names.modules()
     return plane
