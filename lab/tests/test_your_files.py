@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import made_mllog
 import pytest
+import serve_targets
 import smaller_targets
 import targets
 from conftest import ROOT, Armillary
@@ -75,6 +77,14 @@ MADE: dict[str, Callable[[], bytes]] = {
     "host.trace.json.gz": (ROOT / f"{PROFILE}.trace.json.gz").read_bytes,
     "strategy.pb": lambda: smaller_targets._flexflow_tables()[0]["s.pb"],
     "measures.json": lambda: smaller_targets._flexflow_tables()[1]["m.json"],
+    "azure.csv": lambda: serve_targets.SAMPLES["azure"],
+    "burstgpt.csv": lambda: serve_targets.SAMPLES["burstgpt"],
+    "mooncake.jsonl": lambda: serve_targets.SAMPLES["mooncake"],
+    "sharegpt.jsonl": lambda: serve_targets.SAMPLES["llmservingsim"],
+    "vllm.json": lambda: serve_targets.SAMPLES["vllm"],
+    "profile_export.jsonl": lambda: serve_targets.SAMPLES["aiperf"],
+    "requests.csv": lambda: serve_targets.SAMPLES["plain"],
+    "texts.json": lambda: json.dumps([{"conversations": []}]).encode(),
     "snapshot.pickle": lambda: smaller_targets._snapshots()[0]["s.pickle"],
 }
 """Files by the names that the page gives them."""
@@ -97,7 +107,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 33
+    assert len(ROWS) == 41
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

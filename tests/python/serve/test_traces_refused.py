@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import serve_targets
 
 from armillary.errors import InputError
-from armillary.serve.traces import read_load
+from armillary.serve.traces import read_load, recorded, source
 
 SAMPLES = {name: data.decode() for name, data in serve_targets.SAMPLES.items()}
 
@@ -246,3 +247,38 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_load(path)
     assert len(caught.value.problems) == 10
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "most", "said"),
+    [
+        (source, "LONGEST_LINE", 30, "line 1: is longer than 0 MiB"),
+        (source, "MOST_BYTES", 80, "has more than 0 GiB"),
+        (source, "MOST_COLUMNS", 2, "line 1: has 3 columns"),
+        (recorded, "MOST_REQUESTS", 1, "has more than 1 requests (allowed: a part of it: --limit"),
+    ],
+)
+def test_files_are_read_within_bounds(
+    module: ModuleType,
+    name: str,
+    most: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An archive that unpacks to more than the bound is refused as well."""
+    monkeypatch.setattr(module, name, most)
+    path = tmp_path / "load"
+    for data in (SAMPLES["azure"].encode(), gzip.compress(SAMPLES["azure"].encode())):
+        path.write_bytes(data)
+        with pytest.raises(InputError) as caught:
+            read_load(path)
+        assert said in str(caught.value)
+
+
+def test_large_documents_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MOST_DOCUMENT", 100)
+    path = tmp_path / "load"
+    path.write_bytes(serve_targets.SAMPLES["vllm"])
+    with pytest.raises(InputError, match="is larger than 0 MiB"):
+        read_load(path)
