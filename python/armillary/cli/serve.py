@@ -15,8 +15,9 @@ from .options import Json, NoWhatIf, Npus, PlatformName, ReportName, Settings, s
 from .verb_options import takes
 
 if TYPE_CHECKING:
+    from ..model.decoder import Decoder
     from ..platform import Platform
-    from ..serve import Choices, Load, Served
+    from ..serve import Choices, Layout, Load, Precision, Served
     from ..serve.limits import Limits
 
 _REQUESTS = 200
@@ -38,6 +39,9 @@ class _Deployment:
     """Deployment."""
 
     platform: PlatformName
+    from_: Annotated[str | None, typer.Option("--from", metavar="COMMAND")] = None
+    """Command line of an engine, such as "vllm serve NAME --tensor-parallel-size 8", or a script
+    with one: engine, layout, formats and scheduler are those of the command."""
     engine: Annotated[str, typer.Option(metavar="NAME")] = "vllm"
     """Inference engine: vllm, sglang, trtllm, or a file that describes one."""
     tp: Annotated[int, typer.Option(metavar="N")] = 1
@@ -180,7 +184,7 @@ def _served(model: str, each: ServeOptions, promised: Limits) -> tuple[Served, l
     from ..model.decoder_reader import decoder
     from ..model.files import load_model
     from ..platform import Platform
-    from ..serve import Layout, Precision, deploy, load_engine, serve
+    from ..serve import deploy, load_engine, serve
     from ..serve.transfer import transfer
     from ..serve.verdict import queue_grows
     from ..serve.words import pool
@@ -188,19 +192,20 @@ def _served(model: str, each: ServeOptions, promised: Limits) -> tuple[Served, l
     del promised
     target = Platform.load(each.platform, settings(each.set_, each.npus))
     loaded = load_model(model)
-    shape, engine, load = decoder(loaded), load_engine(each.engine), _load(each)
-    longest = max(load.longest, each.max_model_len or 0)
-    if each.max_model_len is not None and each.max_model_len < load.longest:
-        message = f"a request has {load.longest} tokens, more than {each.max_model_len}"
+    shape, load = decoder(loaded), _load(each)
+    asked = _asked(each, shape)
+    engine = load_engine(asked.engine)
+    most = asked.choices.longest
+    longest = max(load.longest, most or 0)
+    if most is not None and most < load.longest:
+        message = f"a request has {load.longest} tokens, more than {most}"
         raise InputError([Problem("", "--max-model-len", message, "longer, or shorter requests")])
-    precision = Precision(each.weights, each.experts or each.weights, each.kv_cache)
-    layout = Layout(each.tp, each.pp, each.dp, each.ep)
-    choices = _choices(each)
+    precision, choices = asked.precision, asked.choices
     main = deploy(
-        shape, target, engine, layout, precision, count=each.replicas, longest=longest,
+        shape, target, engine, asked.layout, precision, count=asked.replicas, longest=longest,
         choices=choices,
     )  # fmt: skip
-    warnings = [*target.warnings, *loaded.notes, *load.notes, *main.warnings]
+    warnings = [*target.warnings, *loaded.notes, *load.notes, *asked.notes, *main.warnings]
     with output.progress("requests") as update:
         if each.prefill is None:
             found = serve(main, load, routing=each.routing, progress=update)
@@ -218,6 +223,45 @@ def _served(model: str, each: ServeOptions, promised: Limits) -> tuple[Served, l
     if queue_grows(found):
         warnings.append("the queue grows: latencies depend on the number of requests")
     return found, warnings
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The deployment that options or a command line ask for."""
+
+    engine: str
+    layout: Layout
+    replicas: int
+    precision: Precision
+    choices: Choices
+    notes: tuple[str, ...] = ()
+
+
+_FROM = ("engine", "tp", "pp", "dp", "ep", "replicas")
+"""Options that a command line has itself, next to those of the scheduler."""
+
+
+def _asked(each: ServeOptions, shape: Decoder) -> _Asked:
+    """The deployment, from the options or from a command line."""
+    from ..serve import Layout, Precision
+
+    if each.from_ is None:
+        precision = Precision(each.weights, each.experts or each.weights, each.kv_cache)
+        layout = Layout(each.tp, each.pp, each.dp, each.ep)
+        return _Asked(each.engine, layout, each.replicas, precision, _choices(each))
+    from ..serve.command import read_command, read_command_file
+
+    plain = {field.name: field.default for field in fields(ServeOptions)}
+    own = {field.name for field in fields(_Scheduler)} - {field.name for field in fields(_Load)}
+    given = [name for name in (*_FROM, *sorted(own)) if getattr(each, name) != plain[name]]
+    if given:
+        why = "the command line of --from decides it"
+        raise InputError([Problem("", flag(name), why, "leave it out") for name in given])
+    is_command = len(each.from_.split()) > 1
+    command = read_command(each.from_) if is_command else read_command_file(each.from_)
+    layout, replicas = command.spread(bool(shape.experts))
+    precision = command.precision(each.weights, each.kv_cache)
+    return _Asked(command.engine, layout, replicas, precision, command.choices, command.notes)
 
 
 def _check_room(target: Platform, gpus: int) -> None:

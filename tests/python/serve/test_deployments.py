@@ -282,3 +282,26 @@ def test_recorded_requests_and_their_measured_times(armillary: Armillary, tmp_pa
     run = armillary(*words, "--input-tokens", "100", cwd=tmp_path)
     assert run.returncode == 2
     assert "recorded ones" in run.stderr
+
+
+def test_a_command_line_is_the_same_deployment(armillary: Armillary, tmp_path: Path) -> None:
+    words = ("serve", "llama-3-8b", "-p", "dgx-h100", "--rate", "20", "--no-what-if", "--json", "-")
+    options = ("--tp", "2", "--weights", "fp8", "--max-num-seqs", "8", "--max-model-len", "4096")
+    command = (
+        "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2 --quantization fp8 "
+        "--max-num-seqs 8 --max-model-len 4096 --port 8000"
+    )
+    (tmp_path / "start.sh").write_text(f"#!/bin/sh\n{command}\n")
+    results = []
+    for given in (options, ("--from", command), ("--from", "start.sh")):
+        run = armillary(*words, *given, cwd=tmp_path)
+        assert run.returncode == 0, run.stderr
+        found = json.loads(run.stdout)
+        results.append((found["deployment"], found["result"]))
+    assert results[0] == results[1] == results[2]
+    run = armillary(*words, "--from", command, "--tp", "4")
+    assert run.returncode == 2
+    assert "the command line of --from decides it" in run.stderr
+    run = armillary(*words, "--from", command.replace("4096", "100"))
+    assert run.returncode == 2
+    assert "more than 100" in run.stderr

@@ -1,0 +1,123 @@
+"""Kernels of an engine on platforms without measured kernels: rooflines of the platform's compute
+model, and simulated collectives.
+
+Here: operations and bytes of each shape. Not here: the roofline (`crates/device`), the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import _core
+from ..errors import InputError, Problem
+from ..kernels.shapes import Allreduce, Attention, Experts, Gemm, Mla, Shape, Stream
+from ..platform import Platform
+from ..workload.program import Program
+from .layout import BYTES, CACHES
+
+LAUNCH = 3e-6
+"""Seconds that each kernel of a captured graph takes beyond its roofline: an assumption, between
+those of fitted GPUs (docs/models/kernels.md)."""
+_LATENT, _ROPE, _NOPE, _VALUE = 512, 64, 128, 128
+"""Widths of DeepSeek's latent attention, as `mla` kernels have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    kernel: str
+    operations: float
+    bytes: float
+    format: str = "bf16"
+
+
+def seconds(shapes: Sequence[Shape], platform: Platform, backend: str | None = None) -> list[float]:
+    """Seconds of each kernel by itself, in order.
+
+    Raises:
+        InputError: a kind of kernel that has no roofline here.
+    """
+    sums = [shape for shape in shapes if isinstance(shape, Allreduce)]
+    collectives = iter(all_reduces(sums, platform, backend) if sums else [])
+    works = [_work(shape) for shape in shapes if not isinstance(shape, Allreduce)]
+    described = platform.describe()["npu"]
+    peak, by_type = described["peak_flops"], described["compute_settings"]["peak_by_type_flops"]
+    program = Program()
+    for number, work in enumerate(works):
+        narrow = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "mxfp4_mxfp8": "fp8"}
+        rate = by_type.get(narrow.get(work.format, "")) or peak
+        program.compute(
+            str(number),
+            [],
+            operations=max(1, round(work.operations * peak / rate)),
+            bytes=max(1, round(work.bytes)),
+            kernel=work.kernel,
+        )
+    times = iter([time for _, time in platform.times(program)] if works else [])
+    return [
+        next(collectives) if isinstance(shape, Allreduce) else next(times) / 1e12 + LAUNCH
+        for shape in shapes
+    ]
+
+
+def _work(shape: Shape) -> _Work:
+    """Operations and bytes of a kernel."""
+    if isinstance(shape, Gemm):
+        weights = BYTES[shape.format if shape.weights == "same" else shape.weights]
+        moved = 2 * shape.m * (shape.k + shape.n) + weights * shape.n * shape.k
+        return _Work("gemm", 2.0 * shape.m * shape.n * shape.k, moved, shape.format)
+    if isinstance(shape, Stream):
+        return _Work("elementwise", 0.0, shape.bytes)
+    if isinstance(shape, Attention):
+        seen = min(shape.length, shape.window or shape.length)
+        cached = 2 * seen * shape.kv_heads * shape.head_dim * CACHES[shape.cache]
+        if shape.phase == "decode":
+            pairs = shape.batch * seen
+        else:
+            pairs = shape.batch * (seen * shape.length - seen * seen // 2)
+            cached += 4 * shape.length * shape.heads * shape.head_dim
+        operations = 4.0 * pairs * shape.heads * shape.head_dim
+        return _Work("attention", operations, shape.batch * cached)
+    if isinstance(shape, Mla):
+        cached = shape.length * (_LATENT + _ROPE) * CACHES[shape.cache]
+        if shape.phase == "decode":
+            width = 2 * _LATENT + _ROPE
+            pairs = shape.batch * shape.length
+        else:
+            width = _NOPE + _ROPE + _VALUE
+            pairs = shape.batch * shape.length**2 // 2
+            cached += 4 * shape.length * shape.heads * (_NOPE + _ROPE)
+        return _Work("attention", 2.0 * pairs * shape.heads * width, shape.batch * cached)
+    if isinstance(shape, Experts):
+        matrix = shape.hidden * shape.inner // shape.tp * shape.matrices
+        own = shape.experts // shape.ep
+        used = own * (1 - (1 - shape.top_k / shape.experts) ** shape.tokens)
+        choices = shape.tokens * shape.top_k / shape.ep
+        each = BYTES["mxfp4" if shape.format.startswith("mxfp4") else shape.format]
+        moved = used * matrix * each + choices * 4 * (shape.hidden + shape.inner // shape.tp)
+        return _Work("grouped", 2.0 * choices * matrix, moved, shape.format)
+    message = f"{shape.kind} has no roofline"
+    raise InputError([Problem("", "platform", message, "a platform with npu.kernels")])
+
+
+def all_reduces(
+    shapes: Sequence[Allreduce], platform: Platform, backend: str | None = None
+) -> list[float]:
+    """Seconds of all-reduces among the first NPUs of the platform, simulated one after another."""
+    members = shapes[0].members
+    program, idle = Program(), Program()
+    after: list[int] = []
+    for number, shape in enumerate(shapes):
+        after = [program.collective(str(number), after, "all_reduce", shape.bytes, "group")]
+    idle.compute("idle", [])
+    others = platform.npus - members
+    workload = _core.Workload.listed(
+        "all-reduces",
+        [program, idle],
+        [0] * members + [1] * others,
+        [("group", list(range(members)))],
+        [],
+        None,
+        [],
+    )
+    (ends,) = _core.ends(workload, platform._core, backend, [0])
+    return [(end - before) / 1e12 for before, end in zip([0, *ends], ends, strict=False)]
