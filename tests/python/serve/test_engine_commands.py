@@ -13,7 +13,7 @@ import pytest
 from thorough import usually
 
 from armillary.errors import InputError
-from armillary.serve import Choices, Layout, flags_sglang, flags_trtllm, flags_vllm
+from armillary.serve import Choices, Layout, Precision, flags_sglang, flags_trtllm, flags_vllm
 from armillary.serve.command import read_command, read_command_file
 
 VLLM_FLAGS = """
@@ -345,6 +345,8 @@ def test_other_ways_to_start_are_known(tmp_path: Path) -> None:
     assert chunks.choices.chunked is False
     assert found.precision().weights == "bf16"
     assert found.precision("nvfp4", "fp8").experts == "nvfp4"
+    said = read_command("vllm serve m -q mxfp4 --kv-cache-dtype fp8").precision("int4", "bf16")
+    assert said == Precision("bf16", "mxfp4", "fp8")
 
 
 REFUSED = [

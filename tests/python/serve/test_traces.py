@@ -241,13 +241,14 @@ def pieces_alike(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]
 
 @pytest.mark.parametrize("seed", range(usually(40, 2000)))
 def test_pieces_begin_alike_where_blocks_do(seed: int) -> None:
-    """For every pair of prompts, also after later ones have cut stretches of the tree."""
+    """For every pair of prompts, and the same prompt has the same pieces later."""
     source = random.Random(seed)
     unit = source.choice([1, 16, 512])
     prompts = [(blocks, max(1, tokens)) for blocks, tokens in drawn_blocks(source, unit)]
     contents = iter(range(10**6))
     tree = Prefixes(unit, lambda: next(contents))
     pieces = [tree.pieces(*prompt) for prompt in prompts]
+    assert pieces == [tree.pieces(*prompt) for prompt in prompts]
     for each, (_, tokens) in zip(pieces, prompts, strict=True):
         assert sum(length for _, length in each) == tokens
         assert all(length > 0 for _, length in each)
@@ -338,6 +339,18 @@ def test_measurements_of_llmservingsim_have_times() -> None:
     assert len(load.measured) == 300
     mean = sum(first for first, _ in load.measured) / 300
     assert mean == pytest.approx(65.4566, rel=1e-3)
+
+
+def test_tokens_after_the_last_block_are_their_own(tmp_path: Path) -> None:
+    """Of 40 tokens in Bailian's blocks of 16, two blocks have names."""
+    path = tmp_path / "load"
+    path.write_bytes(serve_targets.SAMPLES["bailian"] * 2)
+    first, again, *others = (each.prompt for each in read_load(path).requests)
+    assert first == again
+    for each in others:
+        assert pieces_alike(first, each) == 32
+        assert [length for _, length in each] == [32, 8]
+    assert pieces_alike(*others) == 32
 
 
 def test_a_file_without_times_needs_a_loop(tmp_path: Path) -> None:
