@@ -85,7 +85,12 @@ def _cases(*names: str) -> list[Files]:
     return [{"load": SAMPLES[name]} for name in names]
 
 
+SCRIPT = (
+    b"TP=2\nvllm serve ${MODEL:-meta-llama/Llama-3.1-8B} \\\n  --tensor-parallel-size $TP \\\n"
+    b"  --max-num-seqs 256 --quantization fp8 --port 8000\n"
+)
 COMMANDS = (
+    SCRIPT,
     b"TP=8\nvllm serve ${MODEL:-m/x} -tp $TP --max-num-seqs 256 --max_num_batched_tokens=8K \\\n"
     b"  --no-enable-prefix-caching --quantization fp8 --kv-cache-dtype fp8 -dp 2 -ep \\\n"
     b"  --gpu-memory-utilization 0.9 --max-model-len 32k --api-key a b --port 80 -O3 \\\n"

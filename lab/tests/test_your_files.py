@@ -77,6 +77,7 @@ MADE: dict[str, Callable[[], bytes]] = {
     "host.trace.json.gz": (ROOT / f"{PROFILE}.trace.json.gz").read_bytes,
     "strategy.pb": lambda: smaller_targets._flexflow_tables()[0]["s.pb"],
     "measures.json": lambda: smaller_targets._flexflow_tables()[1]["m.json"],
+    "serve.sh": lambda: serve_targets.SCRIPT,
     "azure.csv": lambda: serve_targets.SAMPLES["azure"],
     "burstgpt.csv": lambda: serve_targets.SAMPLES["burstgpt"],
     "mooncake.jsonl": lambda: serve_targets.SAMPLES["mooncake"],
@@ -107,7 +108,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 41
+    assert len(ROWS) == 42
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 
