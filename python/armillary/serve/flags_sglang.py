@@ -33,7 +33,10 @@ _ALIASES = {
     "dp": "data-parallel-size", "dp-size": "data-parallel-size",
     "ep": "expert-parallel-size", "ep-size": "expert-parallel-size",
     "attn-cp-size": "attention-context-parallel-size", "moe-dp-size": "moe-data-parallel-size",
-    "nccl-init-addr": "dist-init-addr",
+    "nccl-init-addr": "dist-init-addr", "nsa-prefill-backend": "dsa-prefill-backend",
+    "nsa-decode-backend": "dsa-decode-backend", "nsa-prefill": "dsa-prefill-backend",
+    "nsa-decode": "dsa-decode-backend",
+    "enable-nsa-prefill-context-parallel": "enable-dsa-prefill-context-parallel",
     "speculative-draft-model": "speculative-draft-model-path",
     "fp8-gemm-runner-backend": "fp8-gemm-backend",
 }  # fmt: skip
@@ -51,15 +54,24 @@ _IDLE: Mapping[str, str] = {
         bucket-time-to-first-token bucket-inter-token-latency bucket-e2e-request-latency
         prompt-tokens-buckets generation-tokens-buckets gc-warning-threshold-secs
         decode-log-interval kv-events-config otlp-traces-endpoint export-metrics-to-file-dir
-        expert-distribution-recorder-mode expert-distribution-recorder-buffer-size""",
+        expert-distribution-recorder-mode expert-distribution-recorder-buffer-size
+        debug-tensor-dump-output-folder debug-tensor-dump-layers load-watch-interval""",
     "how the model is found and loaded": """
         tokenizer-path tokenizer-mode load-format model-loader-extra-config revision download-dir
         model-checksum quantization-param-path custom-weight-loader
-        modelopt-checkpoint-restore-path modelopt-checkpoint-save-path modelopt-export-path""",
+        modelopt-checkpoint-restore-path modelopt-checkpoint-save-path modelopt-export-path
+        weight-loader-prefetch-num-threads remote-instance-weight-loader-seed-instance-ip
+        remote-instance-weight-loader-seed-instance-service-port
+        remote-instance-weight-loader-send-weights-group-ports
+        remote-instance-weight-loader-backend decrypted-config-file
+        decrypted-draft-config-file""",
     "how processes start and find each other": """
         device base-gpu-id gpu-id-step dist-init-addr nnodes node-rank dist-timeout
         watchdog-timeout soft-watchdog-timeout numa-node mooncake-ib-device""",
     "values of samples, not their times": "random-seed",
+    "images and sounds, which requests here do not have": """
+        mm-attention-backend mm-max-concurrent-calls mm-per-request-timeout mm-process-config
+        limit-mm-data-per-request""",
 }
 _IDLE_SWITCHES: Mapping[str, str] = {
     "how requests and answers travel, outside of the engine": """
@@ -78,7 +90,12 @@ _IDLE_SWITCHES: Mapping[str, str] = {
     "how the model is found and loaded": """
         trust-remote-code delete-ckpt-after-loading enable-memory-saver
         enable-weights-cpu-backup enable-draft-weights-cpu-backup enable-cudagraph-gc
-        disable-flashinfer-autotune enable-p2p-check""",
+        disable-flashinfer-autotune enable-p2p-check weight-loader-disable-mmap
+        weight-loader-prefetch-checkpoints
+        remote-instance-weight-loader-start-seed-via-transfer-engine""",
+    "images and sounds, which requests here do not have": """
+        language-only enable-broadcast-mm-inputs-process mm-enable-dp-encoder
+        enable-mm-global-cache enable-prefix-mm-cache enable-precise-embedding-interpolation""",
 }
 _UNMODELED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -90,7 +107,13 @@ _UNMODELED: Mapping[str, str] = {
          "enable-flashinfer-allreduce-fusion", "enable-fused-qk-norm-rope",
          "disable-shared-experts-fusion", "flashinfer-mla-disable-ragged",
          "disable-chunked-prefix-cache", "triton-attention-num-kv-splits",
-         "enable-attn-tp-input-scattered", "speculative-attention-mode"),
+         "enable-attn-tp-input-scattered", "speculative-attention-mode", "dsa-prefill-backend",
+         "dsa-decode-backend", "triton-attention-reduce-in-fp32",
+         "triton-attention-split-tile-size", "enable-fused-grouped-gemm-combine",
+         "enable-aiter-allreduce-fusion", "disable-flashinfer-cutlass-moe-fp4-allgather",
+         "enable-flashinfer-cutlass-moe", "enable-flashinfer-cutedsl-moe",
+         "enable-flashinfer-trtllm-moe", "enable-triton-kernel-moe",
+         "enable-flashinfer-mxfp4-moe"),
         "the engine's description names its kernels and libraries",
     ),
     **dict.fromkeys(
@@ -119,7 +142,7 @@ _UNMODELED: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         ("max-prefill-tokens", "prefill-max-requests", "enable-dynamic-chunking",
-         "schedule-conservativeness", "enable-prefill-delayer",
+         "schedule-conservativeness", "prefill-round-robin-balance", "enable-prefill-delayer",
          "prefill-delayer-max-delay-passes", "prefill-delayer-token-usage-low-watermark",
          "prefill-delayer-queue-min-ratio", "prefill-delayer-max-delay-ms",
          "scheduler-recv-interval", "pp-max-micro-batch-size", "pp-async-batch-depth",
@@ -175,6 +198,14 @@ _REFUSED: Mapping[str, str] = {
          "num-reserved-decode-tokens", "disaggregation-decode-polling-interval"),
         "engines for prompts and for answers are two commands",
     ),
+    "enable-pdmux": "prompts and answers on parts of a GPU are not modeled",
+    "pdmux-config-path": "prompts and answers on parts of a GPU are not modeled",
+    "sm-group-num": "prompts and answers on parts of a GPU are not modeled",
+    "multi-item-scoring-delimiter": "the engine generates no text",
+    "forward-hooks": "they may change the model",
+    "rl-on-policy-target": "kernels of training are not modeled",
+    "enable-deepep-waterfill": "the shared expert is on all ranks",
+    "enable-dsa-prefill-context-parallel": "parallelism over contexts is not modeled",
     "dllm-algorithm": "models of diffusion are not modeled",
     "enable-multi-layer-eagle": "drafts of several layers are not modeled",
     "num-continuous-decode-steps": "each step is scheduled by itself",
@@ -239,7 +270,13 @@ _SWITCHES = {
     "enable-dynamic-batch-tokenizer", "enable-tokenizer-batch-encode",
     "disable-tokenizer-batch-decode", "disable-hybrid-swa-memory", "enable-dp-lm-head",
     "enable-fp32-lm-head", "enable-return-hidden-states", "enable-return-routed-experts",
-    "enable-deterministic-inference",
+    "enable-deterministic-inference", "triton-attention-reduce-in-fp32",
+    "enable-fused-grouped-gemm-combine", "enable-aiter-allreduce-fusion",
+    "disable-flashinfer-cutlass-moe-fp4-allgather", "enable-flashinfer-cutlass-moe",
+    "enable-flashinfer-cutedsl-moe", "enable-flashinfer-trtllm-moe",
+    "enable-triton-kernel-moe", "enable-flashinfer-mxfp4-moe", "prefill-round-robin-balance",
+    "enable-pdmux", "enable-deepep-waterfill", "enable-dsa-prefill-context-parallel",
+    "enable-ep-moe", "enable-deepep-moe",
 }  # fmt: skip
 
 IDLE = {**listed(_IDLE), **listed(_DRAFT_IDLE)}
@@ -274,7 +311,8 @@ def read(given: Given) -> EngineCommand:
     if exchange is not None and exchange not in ("none", *_SPREADING):
         allowed = ", ".join(("none", *_SPREADING))
         given.fault("moe-a2a-backend", f"unknown value {exchange!r}", allowed)
-    whole = tp if exchange in _SPREADING else ep
+    spreads = [given.switch(key) or False for key in ("enable-ep-moe", "enable-deepep-moe")]
+    whole = tp if exchange in _SPREADING or any(spreads) else ep
     shares = given.switch("enable-dp-attention") or False
     only(given, _ONLY)
     if shares and tp % dp:

@@ -63,12 +63,28 @@ VLLM_FLAGS = """
 """Flags of vLLM 0.19.0 (vllm/engine/arg_utils.py, `add_cli_args`)."""
 
 
-def test_all_flags_of_vllm_are_known() -> None:
+TRTLLM_FLAGS = """
+    tokenizer custom_tokenizer host port backend custom_module_dirs log_level max_beam_width
+    max_batch_size max_num_tokens max_seq_len tensor_parallel_size tp_size pipeline_parallel_size
+    pp_size context_parallel_size cp_size moe_expert_parallel_size ep_size
+    moe_cluster_parallel_size cluster_size gpus_per_node free_gpu_memory_fraction
+    kv_cache_free_gpu_memory_fraction num_postprocess_workers trust_remote_code revision config
+    extra_llm_api_options reasoning_parser tool_parser metadata_server_config_file server_role
+    fail_fast_on_attention_window_too_large otlp_traces_endpoint disagg_cluster_uri
+    enable_chunked_prefill media_io_kwargs chat_template"""
+"""Flags of TensorRT-LLM (tensorrt_llm/commands/serve.py)."""
+
+
+@pytest.mark.parametrize(
+    ("start", "names", "flags"),
+    [("vllm serve m", VLLM_FLAGS, flags_vllm), ("trtllm-serve m", TRTLLM_FLAGS, flags_trtllm)],
+)
+def test_all_flags_are_known(start: str, names: str, flags: ModuleType) -> None:
     """None of them is refused as unknown, whatever else is wrong with it."""
-    for name in VLLM_FLAGS.split():
-        value = "" if name in flags_vllm.TABLE.switches else "1"
+    for name in names.split():
+        value = "" if name in flags.TABLE.switches else "1"
         try:
-            read_command(f"vllm serve m --{name} {value}")
+            read_command(f"{start} --{name} {value}")
         except InputError as error:
             assert "unknown flag" not in str(error), name
 
@@ -341,6 +357,9 @@ def test_other_ways_to_start_are_known(tmp_path: Path) -> None:
     assert read_command("vllm serve m --max-model-len auto").choices.longest is None
     router = "python -m sglang_router.launch_server --model-path m --dp 2 --tp 2"
     assert read_command(router).spread(False) == (Layout(tp=2), 2)
+    for flag in ("--enable-deepep-moe", "--enable-ep-moe", "--ep 8"):
+        old = read_command(f"python -m sglang.launch_server --model-path m --tp 8 {flag}")
+        assert old.spread(True) == (Layout(tp=8, ep=8), 1)
     chunks = read_command("sglang serve --model-path m --chunked-prefill-size -1")
     assert chunks.choices.chunked is False
     assert found.precision().weights == "bf16"
