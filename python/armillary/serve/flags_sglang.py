@@ -35,7 +35,7 @@ _ALIASES = {
     "attn-cp-size": "attention-context-parallel-size", "moe-dp-size": "moe-data-parallel-size",
     "nccl-init-addr": "dist-init-addr", "nsa-prefill-backend": "dsa-prefill-backend",
     "nsa-decode-backend": "dsa-decode-backend", "nsa-prefill": "dsa-prefill-backend",
-    "nsa-decode": "dsa-decode-backend",
+    "nsa-decode": "dsa-decode-backend", "nsa-prefill-cp-mode": "dsa-prefill-cp-mode",
     "enable-nsa-prefill-context-parallel": "enable-dsa-prefill-context-parallel",
     "speculative-draft-model": "speculative-draft-model-path",
     "fp8-gemm-runner-backend": "fp8-gemm-backend",
@@ -55,7 +55,9 @@ _IDLE: Mapping[str, str] = {
         prompt-tokens-buckets generation-tokens-buckets gc-warning-threshold-secs
         decode-log-interval kv-events-config otlp-traces-endpoint export-metrics-to-file-dir
         expert-distribution-recorder-mode expert-distribution-recorder-buffer-size
-        debug-tensor-dump-output-folder debug-tensor-dump-layers load-watch-interval""",
+        debug-tensor-dump-output-folder debug-tensor-dump-layers debug-tensor-dump-input-file
+        debug-tensor-dump-inject load-watch-interval msprobe-dump-config crash-on-nan
+        prefill-delayer-forward-passes-buckets prefill-delayer-wait-seconds-buckets""",
     "how the model is found and loaded": """
         tokenizer-path tokenizer-mode load-format model-loader-extra-config revision download-dir
         model-checksum quantization-param-path custom-weight-loader
@@ -71,7 +73,7 @@ _IDLE: Mapping[str, str] = {
     "values of samples, not their times": "random-seed",
     "images and sounds, which requests here do not have": """
         mm-attention-backend mm-max-concurrent-calls mm-per-request-timeout mm-process-config
-        limit-mm-data-per-request""",
+        limit-mm-data-per-request encoder-transfer-backend encoder-urls""",
 }
 _IDLE_SWITCHES: Mapping[str, str] = {
     "how requests and answers travel, outside of the engine": """
@@ -120,7 +122,8 @@ _UNMODELED: Mapping[str, str] = {
         ("cuda-graph-max-bs", "cuda-graph-bs", "disable-cuda-graph-padding",
          "disable-piecewise-cuda-graph", "enforce-piecewise-cuda-graph",
          "piecewise-cuda-graph-tokens", "piecewise-cuda-graph-compiler",
-         "piecewise-cuda-graph-max-tokens", "enable-torch-compile", "torch-compile-max-bs"),
+         "piecewise-cuda-graph-max-tokens", "enable-torch-compile", "torch-compile-max-bs",
+         "enable-torch-compile-debug-mode"),
         "the engine's description has its graphs",
     ),
     **dict.fromkeys(
@@ -207,6 +210,12 @@ _REFUSED: Mapping[str, str] = {
     "enable-deepep-waterfill": "the shared expert is on all ranks",
     "enable-dsa-prefill-context-parallel": "parallelism over contexts is not modeled",
     "dllm-algorithm": "models of diffusion are not modeled",
+    "dllm-algorithm-config": "models of diffusion are not modeled",
+    "hierarchical-sparse-attention-extra-config": _KEYS,
+    "hybrid-kvcache-ratio": "each kind of layers has its cache by its own rule",
+    "dsa-prefill-cp-mode": "parallelism over contexts is not modeled",
+    "enable-elastic-expert-backup": "the number of ranks stays",
+    "elastic-ep-rejoin": "the number of ranks stays",
     "enable-multi-layer-eagle": "drafts of several layers are not modeled",
     "num-continuous-decode-steps": "each step is scheduled by itself",
 }  # fmt: skip
@@ -276,7 +285,8 @@ _SWITCHES = {
     "enable-flashinfer-cutedsl-moe", "enable-flashinfer-trtllm-moe",
     "enable-triton-kernel-moe", "enable-flashinfer-mxfp4-moe", "prefill-round-robin-balance",
     "enable-pdmux", "enable-deepep-waterfill", "enable-dsa-prefill-context-parallel",
-    "enable-ep-moe", "enable-deepep-moe",
+    "enable-ep-moe", "enable-deepep-moe", "enable-torch-compile-debug-mode",
+    "enable-elastic-expert-backup", "elastic-ep-rejoin",
 }  # fmt: skip
 
 IDLE = {**listed(_IDLE), **listed(_DRAFT_IDLE)}
@@ -291,7 +301,8 @@ TABLE = Table(
             "cuda-graph-bs", "lora-paths", "lora-target-modules", "log-requests-target",
             "bucket-time-to-first-token", "bucket-inter-token-latency",
             "bucket-e2e-request-latency", "prompt-tokens-buckets", "generation-tokens-buckets",
-            "numa-node", "custom-weight-loader", "tokenizer-metrics-allowed-custom-labels",
+            "numa-node", "prefill-delayer-forward-passes-buckets",
+            "prefill-delayer-wait-seconds-buckets", "custom-weight-loader", "tokenizer-metrics-allowed-custom-labels",
             "uvicorn-access-log-exclude-prefixes", "piecewise-cuda-graph-tokens",
         }
     ),
