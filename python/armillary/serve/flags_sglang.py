@@ -302,7 +302,8 @@ TABLE = Table(
             "bucket-time-to-first-token", "bucket-inter-token-latency",
             "bucket-e2e-request-latency", "prompt-tokens-buckets", "generation-tokens-buckets",
             "numa-node", "prefill-delayer-forward-passes-buckets",
-            "prefill-delayer-wait-seconds-buckets", "custom-weight-loader", "tokenizer-metrics-allowed-custom-labels",
+            "prefill-delayer-wait-seconds-buckets", "custom-weight-loader",
+            "tokenizer-metrics-allowed-custom-labels",
             "uvicorn-access-log-exclude-prefixes", "piecewise-cuda-graph-tokens",
         }
     ),
