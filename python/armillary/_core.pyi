@@ -38,6 +38,7 @@ __all__ = [
     "outside",
     "passes",
     "platform_keys",
+    "prefix_hits",
     "serve",
     "simulate",
     "version",
@@ -771,3 +772,7 @@ def balances(
     one, requests a second, requests that run. A load is the requests that are there at any time,
     mean tokens of prompts, those of them that are computed, mean tokens of outputs, and the mean of
     their square."""
+
+def prefix_hits(prompts: Sequence[Sequence[tuple[int, int]]], block: int) -> tuple[int, int]:
+    """Full blocks of prompts (contents and tokens) of `block` tokens, and those that an earlier
+    prompt has had with the same start."""

@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use super::program::Script;
     #[pymodule_export]
-    use super::serve::{Served, balances, serve_requests};
+    use super::serve::{Served, balances, prefix_hits, serve_requests};
     #[pymodule_export]
     use super::signals::{end_after_signals, interruption_is_said};
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use crate::signals::minded;
 use ::serve::{
     Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Request, Routing, Settings, Stopped,
-    Sums, Table, Term, Timing, Transfer, balance, output_of, run,
+    Sums, Table, Term, Timing, Transfer, balance, output_of, run, unbounded,
 };
 use executor::Progress;
 use pyo3::exceptions::PyValueError;
@@ -199,10 +199,6 @@ pub fn serve_requests(
         }
     };
     let fleet = Fleet { engines: engines.kind()?, decode, routing };
-    let piece = |(content, length): (i64, u32)| {
-        let content = if content < 0 { output_of((-1 - content) as u32) } else { content as u64 };
-        Piece { content, length }
-    };
     let request = |(prompt, output, priority): RequestRow| Request {
         priority,
         prompt: prompt.into_iter().map(piece).collect(),
@@ -263,4 +259,27 @@ pub fn balances(
         (found.ttft, found.tpot, found.rate, found.running)
     };
     Ok(py.detach(|| loads.into_iter().map(found).collect()))
+}
+
+/// Full blocks of prompts (contents and tokens) of `block` tokens, and those that an earlier prompt
+/// has had with the same start.
+#[pyfunction]
+pub fn prefix_hits(
+    py: Python<'_>,
+    prompts: Vec<Vec<(i64, u32)>>,
+    block: u32,
+) -> PyResult<(u64, u64)> {
+    if block == 0 {
+        return Err(wrong("block of 0 tokens"));
+    }
+    let prompts: Vec<Vec<Piece>> =
+        prompts.into_iter().map(|prompt| prompt.into_iter().map(piece).collect()).collect();
+    let found = py.detach(|| unbounded(prompts.iter().map(Vec::as_slice), block));
+    Ok((found.blocks, found.hits))
+}
+
+/// A piece of a prompt. Contents below 0 are outputs of requests: -1 is that of the first one.
+fn piece((content, length): (i64, u32)) -> Piece {
+    let content = if content < 0 { output_of((-1 - content) as u32) } else { content as u64 };
+    Piece { content, length }
 }

@@ -61,10 +61,10 @@ def check(
 ) -> None:
     """List all problems of the input, without simulating.
 
-    Of a snapshot of PyTorch's memory, dumps of NCCL's inspector, or a strategy or measured
-    operators of FlexFlow, print what it holds. WORKLOAD may be a model with its options, as for
-    run. Without one, --backend external:COMMAND runs the conformance suite of network backends on
-    that simulator."""
+    Of a snapshot of PyTorch's memory, dumps of NCCL's inspector, a strategy or measured operators
+    of FlexFlow, or requests for serve, print what it holds. WORKLOAD may be a model with its
+    options, as for run. Without one, --backend external:COMMAND runs the conformance suite of
+    network backends on that simulator."""
     from .. import api
     from ..explain import contents
     from ..platform import Platform
@@ -76,7 +76,8 @@ def check(
         if workload is None and backends.is_external(backend):
             _conformance(str(backend), platform, settings(set_, npus), json)
             return
-        if workload is not None and (held := contents(workload)) is not None:
+        held = None if workload is None else contents(workload) or _requests(workload, platform)
+        if held is not None:
             on = {"--platform": platform, "--set": set_, "--npus": npus, "--backend": backend}
             _refuse({**on, **_of_source(options, groups, passes)}, "the file alone")
             _show(held, json)
@@ -159,6 +160,24 @@ def _show(held: Explanation, json: str | None) -> None:
 
         words.show(held.page, output.console())
     output.write_json(json, json_text.dumps({**held.data, "version": __version__}, indent=2))
+
+
+def _requests(path: str, platform: str | None) -> Explanation | None:
+    """The content of a file of requests; `None` for another file, or with a platform."""
+    from .. import documents
+    from ..serve.traces import is_load, read_load
+
+    if platform is not None or not documents.is_file(path) or not is_load(path):
+        return None
+    from ..explain import Explanation
+    from ..report.requests import described
+
+    # Times are not needed here, and some files have none.
+    try:
+        load = read_load(path)
+    except InputError:
+        load = read_load(path, concurrency=1)
+    return Explanation(*described(load, path))
 
 
 def _refuse(given: dict[str, object], allowed: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -250,10 +250,12 @@ def _asked(each: ServeOptions, shape: Decoder) -> _Asked:
         layout = Layout(each.tp, each.pp, each.dp, each.ep)
         return _Asked(each.engine, layout, each.replicas, precision, _choices(each))
     from ..serve.command import read_command, read_command_file
+    from ..serve.words import acceptance
 
     plain = {field.name: field.default for field in fields(ServeOptions)}
     own = {field.name for field in fields(_Scheduler)} - {field.name for field in fields(_Load)}
-    given = [name for name in (*_FROM, *sorted(own)) if getattr(each, name) != plain[name]]
+    names = (*_FROM, *sorted(own - {"acceptance"}))
+    given = [name for name in names if getattr(each, name) != plain[name]]
     if given:
         why = "the command line of --from decides it"
         raise InputError([Problem("", flag(name), why, "leave it out") for name in given])
@@ -261,7 +263,12 @@ def _asked(each: ServeOptions, shape: Decoder) -> _Asked:
     command = read_command(each.from_) if is_command else read_command_file(each.from_)
     layout, replicas = command.spread(bool(shape.experts))
     precision = command.precision(each.weights, each.kv_cache)
-    return _Asked(command.engine, layout, replicas, precision, command.choices, command.notes)
+    if command.experts is None and each.experts is not None:
+        precision = replace(precision, experts=each.experts)
+    drafts = command.choices.drafts
+    choices = replace(command.choices, acceptance=acceptance(each.acceptance, drafts))
+    idle = tuple(f"{name} changes no time: {why}" for name, why in command.idle.items())
+    return _Asked(command.engine, layout, replicas, precision, choices, (*command.notes, *idle))
 
 
 def _check_room(target: Platform, gpus: int) -> None:

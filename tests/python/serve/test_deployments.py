@@ -30,6 +30,7 @@ from armillary.serve import (
     load_engine,
     serve,
 )
+from armillary.serve.hits import hits
 from armillary.serve.limits import Limits
 from armillary.serve.steady import steady
 from armillary.serve.transfer import transfer
@@ -305,3 +306,31 @@ def test_a_command_line_is_the_same_deployment(armillary: Armillary, tmp_path: P
     run = armillary(*words, "--from", command.replace("4096", "100"))
     assert run.returncode == 2
     assert "more than 100" in run.stderr
+
+
+def test_check_counts_the_hits_of_an_unbounded_cache(armillary: Armillary, tmp_path: Path) -> None:
+    """Drawn prompts, counted again token by token."""
+    draw = random.Random(11)
+    requests = []
+    for number in range(60):
+        pieces = [(draw.randrange(3), draw.randint(1, 40)), (100 + number % 40, draw.randint(1, 9))]
+        requests.append(Request(tuple(pieces[draw.randrange(2) :]), 1))
+    load = Load(tuple(requests), tuple(range(60)))
+    for block in (1, 3, 16):
+        seen: set[tuple[tuple[int, int], ...]] = set()
+        blocks = found = 0
+        for request in requests:
+            tokens = [(content, at) for content, length in request.prompt for at in range(length)]
+            ends = [tuple(tokens[:end]) for end in range(block, len(tokens) + 1, block)]
+            blocks += len(ends)
+            found += sum(end in seen for end in ends)
+            seen.update(ends)
+        counted = hits(load, block)
+        assert (counted.blocks, counted.hit_blocks) == (blocks, found)
+    rows = "arrival_s,input_tokens,output_tokens,prefix,prefix_tokens\n0,100,5,a,64\n1,90,5,a,64\n"
+    (tmp_path / "r.csv").write_text(rows)
+    run = armillary("check", "r.csv", "--json", "-", cwd=tmp_path)
+    data = json.loads(run.stdout)
+    assert data["schema"] == "armillary.requests/1"
+    assert [each["hit_blocks"] for each in data["unbounded_cache"]] == [4, 1, 0]
+    assert armillary("check", "r.csv", "--tp", "2", cwd=tmp_path).returncode == 2

@@ -6,6 +6,6 @@ Here: the formats, one file for each. Not here: drawn loads (`load.py`)."""
 
 from __future__ import annotations
 
-from .formats import FORMATS, read_load
+from .formats import FORMATS, is_load, read_load
 
-__all__ = ["FORMATS", "read_load"]
+__all__ = ["FORMATS", "is_load", "read_load"]

@@ -55,6 +55,19 @@ def read_load(
     return recorded.finish(rate=rate, scale=scale, concurrency=concurrency)
 
 
+def is_load(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like requests that others recorded."""
+    try:
+        source = open_source(os.fspath(path))
+        try:
+            _format(source)
+        finally:
+            source.close()
+    except InputError:
+        return False
+    return True
+
+
 def _format(source: Source) -> Format:
     names = {*source.names}
     for each in FORMATS:
