@@ -4,7 +4,7 @@ A sequence has `block_size`, `blocks` (with the null block), `events` and `left`
 segments, cached, free]` is a request that comes with all tokens of its prompt at once: how many are
 cached, or -1 if there are too few blocks for it, and free blocks after it. `[r, tokens, free]`: it
 gets a slot for each of so many tokens of its output. -1 in place of free blocks: one has no slot,
-the others are not tried, and it goes. `[r, free]`: it goes. Segments and `left` are as in loads.
+no more are tried, and it goes. `[r, free]`: it goes. Segments and `left` are as in loads.
 
 vLLM must have been told that it runs on processors before this is imported."""
 

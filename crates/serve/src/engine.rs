@@ -1,7 +1,7 @@
 //! An engine: schedulers in step with each other, and the steps that they have in flight.
 
 use crate::request::Request;
-use crate::scheduler::{Batch, Part, Scheduler, Settings, Token};
+use crate::scheduler::{Batch, Part, Policy, Scheduler, Settings, Token};
 use crate::timing::{Timing, Work};
 use engine::Random;
 use std::collections::VecDeque;
@@ -74,15 +74,19 @@ pub(crate) trait Notes {
 
 impl<'a> Engine<'a> {
     /// Without requests. A pipeline has steps of other requests in flight instead of the next step
-    /// of the same ones.
+    /// of the same ones. SGLang and TensorRT-LLM do not plan ahead where another model drafts.
     pub fn new(kind: &'a Kind) -> Engine<'a> {
-        let asynchronous = kind.settings.asynchronous && kind.stages == 1;
+        let of = &kind.settings;
+        let ahead = of.policy == Policy::Vllm || of.drafts == 0;
+        let asynchronous = of.asynchronous && kind.stages == 1 && ahead;
         let settings = Settings { asynchronous, ..kind.settings.clone() };
         Engine {
             depth: if asynchronous { 2 } else { kind.stages as usize },
             asynchronous,
             kind,
-            ranks: (0..kind.ranks).map(|_| Scheduler::new(settings.clone())).collect(),
+            ranks: (0..kind.ranks)
+                .map(|_| Scheduler::in_stages(settings.clone(), kind.stages))
+                .collect(),
             stages: vec![0; kind.stages as usize],
             flights: VecDeque::new(),
             stirred: 0,
@@ -125,9 +129,7 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.stirred = self.stirred.saturating_sub(1);
-            let quiet = batches.iter().zip(&self.ranks).all(|(batch, rank)| {
-                batch.preempted.is_empty() && batch.parts.iter().all(|part| rank.is_quiet(part))
-            });
+            let quiet = batches.iter().all(|batch| batch.preempted.is_empty() && batch.steady);
             let work: Vec<Work> = batches.iter().map(Work::of).collect();
             let (terms, graph) = self.kind.timing.terms(&work);
             let time = self.kind.timing.total(&terms, graph);

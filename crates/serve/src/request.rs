@@ -1,6 +1,7 @@
 //! A request, and how far an engine is with it.
 
 use crate::content::{Chain, Piece, output_of};
+use crate::radix::{ROOT, Text};
 
 /// A request as it arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,27 @@ impl Request {
     /// Tokens of the prompt.
     pub fn prompt_tokens(&self) -> u32 {
         self.prompt.iter().map(|piece| piece.length).sum()
+    }
+}
+
+/// Pages of a request in an engine whose cache is a tree.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    /// Its prompt, with a cache of prefixes.
+    pub text: Text,
+    /// The node that it holds.
+    pub node: u32,
+    /// Tokens on the path of that node.
+    pub kept: u32,
+    /// Pages that the tree does not have.
+    pub own: u32,
+}
+
+impl Slots {
+    /// It holds nothing of the tree. What it held.
+    pub fn leave(&mut self) -> u32 {
+        self.kept = 0;
+        std::mem::replace(&mut self.node, ROOT)
     }
 }
 
@@ -50,6 +72,11 @@ pub(crate) struct State {
     pub starts: u32,
     /// Whether it runs.
     pub runs: bool,
+    /// Whether its prompt is computed, or will be by the steps in flight.
+    pub generates: bool,
+    /// Steps in flight that it is in.
+    pub flying: u32,
+    pub slots: Slots,
 }
 
 impl State {
@@ -79,6 +106,9 @@ impl State {
             brought: 0,
             starts: 0,
             runs: false,
+            generates: false,
+            flying: 0,
+            slots: Slots::default(),
         }
     }
 

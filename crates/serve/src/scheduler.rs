@@ -1,27 +1,59 @@
-//! Which requests run in a step, and with how many tokens: the scheduler of vLLM 0.19.
+//! Which requests run in a step, and with how many tokens.
 //!
-//! Its rules are described in `lab/peers/record_vllm_scheduler.py`, and its decisions on drawn loads
-//! are recorded in `tests/golden/peers/vllm_scheduler.json`. Requests that run come first, in the
-//! order in which they were admitted. Each gets the tokens that it lacks, as long as the step's
-//! budget lasts. Where the cache is full, the last one admitted (or the least urgent) gives its
-//! blocks back, waits at the front and starts anew. Then waiting requests are admitted in order,
-//! until one does not fit.
+//! Here: what all schedulers have in common, such as requests that wait and blocks of the cache.
+//! The rules of each are in `vllm.rs`, `sglang.rs` and `trtllm.rs`.
 
 use crate::content::{Chain, Piece};
 use crate::pool::Pool;
-use crate::request::{Request, State};
+use crate::radix::Text;
+use crate::request::{Request, Slots, State};
+use crate::{sglang, trtllm};
 use std::collections::{BTreeSet, VecDeque};
 
+/// Whose rules a scheduler follows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Policy {
+    /// vLLM's (`vllm.rs`).
+    Vllm,
+    /// SGLang's (`sglang.rs`).
+    Sglang(Sglang),
+    /// TensorRT-LLM's (`trtllm.rs`).
+    Trtllm(Trtllm),
+}
+
+/// Settings that only SGLang has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sglang {
+    /// Requests that find more of their prompt in the cache come first (`schedule_policy=lpm`).
+    pub longest_prefix: bool,
+    /// Steps with prompts generate tokens too (`enable_mixed_chunk`).
+    pub mixed: bool,
+    /// Tokens of prompts of a step (`max_prefill_tokens`).
+    pub prefill_tokens: u32,
+    /// Factor on the part of outputs for which room is kept (`schedule_conservativeness`).
+    pub conservativeness: f64,
+}
+
+/// Settings that only TensorRT-LLM has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trtllm {
+    /// Requests start without room for their whole output, and pause where it lacks
+    /// (`MAX_UTILIZATION`; otherwise `GUARANTEED_NO_EVICT`).
+    pub evicts: bool,
+}
+
 /// Settings of a scheduler.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// Whose rules hold.
+    pub policy: Policy,
     /// Tokens of a block of the cache.
     pub block: u32,
     /// Blocks of the cache.
     pub blocks: u32,
     /// Requests that run at a time.
     pub sequences: u32,
-    /// Tokens of a step.
+    /// Tokens of a step; of prompts alone with SGLang's rules.
     pub tokens: u32,
     /// Tokens of a request, with its output.
     pub longest: u32,
@@ -63,6 +95,8 @@ pub struct Part {
     pub drafts: u32,
     /// Whether tokens are generated.
     pub generates: bool,
+    /// Whether the tokens are those of a prompt, or are computed again.
+    pub(crate) prefills: bool,
     /// Tokens found in the cache, where the request is admitted by this step.
     pub admitted: Option<u32>,
 }
@@ -74,6 +108,10 @@ pub struct Batch {
     pub parts: Vec<Part>,
     /// Requests that lost their blocks, in order.
     pub preempted: Vec<u32>,
+    /// Each request generates one token after another, and nothing else happens.
+    pub(crate) steady: bool,
+    /// Which of several batches that take turns it is.
+    pub(crate) lane: u32,
 }
 
 impl Batch {
@@ -98,7 +136,7 @@ pub struct Token {
 
 /// Requests that wait, in the order in which they are admitted.
 #[derive(Clone, Debug)]
-enum Waiting {
+pub(crate) enum Waiting {
     Arrived(VecDeque<u32>),
     Urgent(BTreeSet<(i64, u64, u32)>),
 }
@@ -109,36 +147,60 @@ pub struct Scheduler {
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
     pub(crate) states: Vec<State>,
-    vacant: Vec<u32>,
+    pub(crate) vacant: Vec<u32>,
     pub(crate) running: Vec<u32>,
-    waiting: Waiting,
+    pub(crate) waiting: Waiting,
+    pub(crate) sglang: Option<Box<sglang::Plan>>,
+    pub(crate) trtllm: Option<Box<trtllm::Plan>>,
     arrived: u64,
 }
 
 impl Scheduler {
     /// Without requests.
     pub fn new(settings: Settings) -> Scheduler {
-        let waiting = if settings.priority {
+        Scheduler::in_stages(settings, 1)
+    }
+
+    /// Without requests, on a pipeline of so many stages.
+    pub(crate) fn in_stages(settings: Settings, stages: u32) -> Scheduler {
+        let waiting = if settings.priority && settings.policy == Policy::Vllm {
             Waiting::Urgent(BTreeSet::new())
         } else {
             Waiting::Arrived(VecDeque::new())
         };
-        Scheduler {
+        let mut scheduler = Scheduler {
             pool: Pool::new(settings.blocks),
             settings,
             states: Vec::new(),
             vacant: Vec::new(),
             running: Vec::new(),
             waiting,
+            sglang: None,
+            trtllm: None,
             arrived: 0,
+        };
+        match scheduler.settings.policy {
+            Policy::Vllm => {}
+            Policy::Sglang(policy) => {
+                let plan = sglang::Plan::new(policy, &scheduler.settings, stages);
+                (scheduler.sglang, scheduler.pool) = (Some(Box::new(plan)), Pool::new(0));
+            }
+            Policy::Trtllm(policy) => {
+                scheduler.trtllm = Some(Box::new(trtllm::Plan::new(policy, stages)));
+            }
         }
+        scheduler
     }
 
     /// A request arrives, with `brought` tokens of its prompt computed elsewhere.
     pub fn add(&mut self, number: u32, request: &Request, brought: u32) {
-        let block = self.settings.caching.then_some(self.settings.block);
+        let tree = self.sglang.is_some();
+        let block = (self.settings.caching && !tree).then_some(self.settings.block);
         let mut state = State::new(number, self.arrived, request, block, self.settings.longest);
         state.brought = brought;
+        if self.settings.caching && tree {
+            state.slots = Slots { text: Text::of(&request.prompt), ..Slots::default() };
+        }
         self.arrived += 1;
         let slot = match self.vacant.pop() {
             Some(slot) => {
@@ -155,10 +217,11 @@ impl Scheduler {
 
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
-        match &self.waiting {
+        let queued = match &self.waiting {
             Waiting::Arrived(queue) => queue.len(),
             Waiting::Urgent(queue) => queue.len(),
-        }
+        };
+        queued + self.trtllm.as_ref().map_or(0, |plan| plan.active.len() - self.running.len())
     }
 
     /// Requests that run.
@@ -168,13 +231,16 @@ impl Scheduler {
 
     /// Blocks of the cache without a request.
     pub fn free_blocks(&self) -> u32 {
-        self.pool.free()
+        self.sglang.as_ref().map_or_else(|| self.pool.free(), |plan| plan.room())
     }
 
     /// Tokens at the start of a prompt that the cache holds.
     pub fn held(&self, prompt: &[Piece]) -> u32 {
         if !self.settings.caching {
             return 0;
+        }
+        if let Some(plan) = &self.sglang {
+            return plan.held(prompt);
         }
         let chain = Chain::of(self.settings.block, prompt);
         let held = chain.hashes().iter().take_while(|&&hash| self.pool.holding(hash).is_some());
@@ -183,199 +249,75 @@ impl Scheduler {
 
     /// Chooses what runs in the next step.
     pub fn schedule(&mut self) -> Batch {
-        let mut batch = Batch::default();
-        let mut budget = self.settings.tokens;
-        self.go_on(&mut batch, &mut budget);
-        if batch.preempted.is_empty() {
-            self.admit(&mut batch, &mut budget);
+        if let Some(mut plan) = self.sglang.take() {
+            let batch = plan.schedule(self);
+            self.sglang = Some(plan);
+            return batch;
         }
-        for part in &mut batch.parts {
-            let state = &mut self.states[part.slot as usize];
-            part.context = state.computed;
-            state.computed += part.tokens;
-            state.drafts = 0;
-            part.generates = state.computed >= state.tokens() + state.expected;
-            if part.generates && self.settings.asynchronous {
-                state.expected += 1 + part.drafts;
-                state.drafts = self.settings.drafts;
-            }
+        if let Some(mut plan) = self.trtllm.take() {
+            let batch = plan.schedule(self);
+            self.trtllm = Some(plan);
+            return batch;
         }
-        batch
-    }
-
-    /// Whether a part generates one token after another, and does nothing else.
-    pub(crate) fn is_quiet(&self, part: &Part) -> bool {
-        let goes_on = part.context >= self.states[part.slot as usize].prompt;
-        goes_on && part.admitted.is_none() && part.tokens == 1 && self.settings.drafts == 0
+        self.schedule_vllm()
     }
 
     /// A step has run. `drafted` says how many drafts of a part were right, and how many there are
     /// for the request's next step. An engine that runs ahead plans with all of them.
     pub fn update(&mut self, batch: &Batch, drafted: impl Fn(&Part) -> (u32, u32)) -> Vec<Token> {
-        let mut tokens = Vec::with_capacity(batch.parts.len());
-        let mut ended = false;
-        for part in batch.parts.iter().filter(|part| part.generates) {
-            let state = &mut self.states[part.slot as usize];
-            // In a pipeline, a request that lost its blocks computes what is in flight again.
-            let anew = state.starts != part.starts && !self.settings.asynchronous;
-            if state.request != part.request || state.is_done() || anew {
-                continue;
-            }
-            let (right, drafts) = drafted(part);
-            let rejected = part.drafts - right.min(part.drafts);
-            let count = (1 + part.drafts - rejected).min(state.output - state.produced);
-            // A request that lost its blocks meanwhile still gets the token.
-            state.computed = state.computed.saturating_sub(rejected);
-            let first = state.produced == 0;
-            state.produce(count);
-            let last = state.is_done();
-            if self.settings.asynchronous {
-                state.expected -= 1 + part.drafts;
-                let (runs, there) = (state.runs, state.computed.saturating_sub(state.expected));
-                if runs {
-                    self.remember(part.slot, there);
-                }
-            } else {
-                state.drafts = drafts;
-            }
-            if last {
-                ended = true;
-                self.end(part.slot);
-            }
-            tokens.push(Token { request: part.request, count, first, last });
+        if let Some(mut plan) = self.sglang.take() {
+            let tokens = plan.update(self, batch, drafted);
+            self.sglang = Some(plan);
+            return tokens;
         }
-        if ended {
-            let states = &self.states;
-            self.running.retain(|&slot| states[slot as usize].runs);
+        if let Some(mut plan) = self.trtllm.take() {
+            let tokens = plan.update(self, batch, drafted);
+            self.trtllm = Some(plan);
+            return tokens;
         }
-        tokens
+        self.update_vllm(batch, drafted)
     }
 
-    /// A request is done.
-    fn end(&mut self, slot: u32) {
-        self.give_back(slot);
-        if !std::mem::take(&mut self.states[slot as usize].runs) {
-            let key = self.key(slot);
-            match &mut self.waiting {
-                Waiting::Arrived(queue) => queue.retain(|&other| other != slot),
-                Waiting::Urgent(queue) => drop(queue.remove(&key)),
-            }
-        }
-        self.vacant.push(slot);
-    }
-
-    /// Requests that run get the tokens that they lack.
-    fn go_on(&mut self, batch: &mut Batch, budget: &mut u32) {
-        let mut at = 0;
-        while at < self.running.len() && *budget > 0 {
-            let slot = self.running[at];
-            let Some(tokens) = self.lacking(slot, *budget) else {
-                at += 1;
-                continue;
-            };
-            let ahead = self.settings.lookahead;
-            let mut fits = self.allocate(slot, tokens, ahead, &[]);
-            while !fits {
-                let victim = self.preempt(batch, budget, &mut at);
-                if victim == slot {
-                    break;
-                }
-                fits = self.allocate(slot, tokens, ahead, &[]);
-            }
-            if !fits {
-                break;
-            }
-            *budget -= tokens;
-            self.part(batch, slot, tokens, None);
-            at += 1;
+    /// Whether steps like this batch may follow, as long as there is room and none comes or ends.
+    pub(crate) fn stays(&self, batch: &Batch) -> bool {
+        match (&self.sglang, &self.trtllm) {
+            (Some(plan), _) => plan.stays(self.waiting()),
+            (_, Some(plan)) => plan.stays(self),
+            _ => self.waiting() == 0 || batch.tokens() < u64::from(self.settings.tokens),
         }
     }
 
-    /// Tokens that a running request gets next, if any.
-    fn lacking(&self, slot: u32, budget: u32) -> Option<u32> {
-        let state = &self.states[slot as usize];
-        if state.expected > 0 && state.computed + 2 - state.expected >= state.prompt + state.output
-        {
-            return None;
+    /// Whether the requests of such a batch may take so many blocks without further ado.
+    pub(crate) fn has_room(&self, blocks: u32) -> bool {
+        match (&self.sglang, &self.trtllm) {
+            (Some(plan), _) => blocks <= plan.room(),
+            // Whoever looks two steps ahead pauses a request before it lacks a block.
+            (_, Some(plan)) if plan.evicts() => {
+                (blocks + 3 * self.running.len() as u32) <= self.pool.free()
+            }
+            _ => blocks <= self.pool.free(),
         }
-        let known = state.tokens() + state.drafts + state.expected;
-        let mut tokens = known.saturating_sub(state.computed);
-        if self.settings.long_prefill > 0 {
-            tokens = tokens.min(self.settings.long_prefill);
-        }
-        tokens = tokens.min(budget).min((self.settings.longest - 1).saturating_sub(state.computed));
-        (tokens > 0).then_some(tokens)
     }
 
-    /// Takes the blocks of a running request, which waits again.
-    fn preempt(&mut self, batch: &mut Batch, budget: &mut u32, at: &mut usize) -> u32 {
-        let place = if self.settings.priority {
-            let key = |place: usize| {
-                let state = &self.states[self.running[place] as usize];
-                (state.priority, state.arrived)
-            };
-            let places = 0..self.running.len();
-            places.rev().max_by_key(|&place| key(place)).expect("the request itself runs")
-        } else {
-            self.running.len() - 1
-        };
-        let slot = self.running.remove(place);
-        if let Some(found) = batch.parts.iter().position(|part| part.slot == slot) {
-            *budget += batch.parts.remove(found).tokens;
-            *at -= 1;
+    /// The next step of such a batch takes so many blocks.
+    pub(crate) fn steps_on(&mut self, blocks: u32) {
+        if let Some(plan) = &mut self.sglang {
+            plan.steps_on(blocks);
         }
-        self.give_back(slot);
+    }
+
+    /// A request takes a block for its next token.
+    pub(crate) fn take(&mut self, slot: u32) {
         let state = &mut self.states[slot as usize];
-        (state.computed, state.known, state.brought, state.drafts) = (0, 0, 0, 0);
-        state.runs = false;
-        state.starts += 1;
-        batch.preempted.push(state.request);
-        self.wait_first(slot);
-        slot
-    }
-
-    /// Admits waiting requests in order.
-    fn admit(&mut self, batch: &mut Batch, budget: &mut u32) {
-        while *budget > 0 && self.running.len() < self.settings.sequences as usize {
-            let Some(slot) = self.next_waiting() else { break };
-            let found = self.found(slot);
-            let state = &self.states[slot as usize];
-            let cached = (found.len() as u32 * self.settings.block).max(state.brought);
-            let mut tokens = state.tokens() - cached.min(state.tokens() - 1);
-            if self.settings.long_prefill > 0 {
-                tokens = tokens.min(self.settings.long_prefill);
-            }
-            if tokens > *budget && !self.settings.chunked {
-                break;
-            }
-            tokens = tokens.min(*budget);
-            let fits = !self.settings.whole || self.fits(slot, state.tokens(), &found);
-            if !fits || !self.allocate(slot, tokens, 0, &found) {
-                break;
-            }
-            self.no_longer_waits(slot);
-            self.running.push(slot);
-            self.states[slot as usize].runs = true;
-            *budget -= tokens;
-            self.part(batch, slot, tokens, Some(cached));
+        match &mut self.sglang {
+            Some(plan) => plan.take(state),
+            None => state.blocks.push(self.pool.take()),
         }
     }
 
-    fn part(&self, batch: &mut Batch, slot: u32, tokens: u32, admitted: Option<u32>) {
-        let state = &self.states[slot as usize];
-        let lacking = state.tokens() + state.expected;
-        let drafts = (state.computed + tokens).saturating_sub(lacking);
-        let request = state.request;
-        batch.parts.push(Part {
-            request,
-            slot,
-            starts: state.starts,
-            context: 0,
-            tokens,
-            drafts,
-            generates: false,
-            admitted,
-        });
+    /// Whether the cache gets to know blocks while their request runs.
+    pub(crate) fn remembers(&self) -> bool {
+        self.settings.caching && self.settings.policy == Policy::Vllm
     }
 
     /// Blocks of the cache that hold the longest known prefix of a request, but for its last token.
@@ -392,14 +334,14 @@ impl Scheduler {
     }
 
     /// Blocks that a request lacks for `tokens` tokens in all, behind those that were `found`.
-    fn lacks(&self, slot: u32, tokens: u32, found: &[u32]) -> u32 {
+    pub(crate) fn lacks(&self, slot: u32, tokens: u32, found: &[u32]) -> u32 {
         let held = self.states[slot as usize].blocks.len() + found.len();
         let slots = tokens.min(self.settings.longest);
         slots.div_ceil(self.settings.block).saturating_sub(held as u32)
     }
 
     /// Whether there are blocks for `tokens` tokens in all.
-    fn fits(&self, slot: u32, tokens: u32, found: &[u32]) -> bool {
+    pub(crate) fn fits(&self, slot: u32, tokens: u32, found: &[u32]) -> bool {
         let sleeping = found.iter().filter(|&&block| self.pool.is_free(block)).count() as u32;
         self.lacks(slot, tokens, found) + sleeping <= self.pool.free()
     }
@@ -423,16 +365,24 @@ impl Scheduler {
         state.known += found.len() as u32;
         state.computed = computed;
         state.blocks.extend((0..more).map(|_| self.pool.take()));
-        self.remember(slot, computed + tokens);
+        if self.settings.policy == Policy::Vllm {
+            self.remember(slot, computed + tokens);
+        }
         true
     }
 
     /// The cache of prefixes gets to know the full blocks of a request, as far as `computed`.
     pub(crate) fn remember(&mut self, slot: u32, computed: u32) {
+        let once = matches!(self.settings.policy, Policy::Trtllm(_));
         let state = &mut self.states[slot as usize];
         let full = computed.min(state.prompt + state.produced) / self.settings.block;
         while state.known < full {
             let Some(hash) = state.hash(state.known) else { break };
+            // TensorRT-LLM keeps a prefix once, vLLM as often as it was computed.
+            if once && self.pool.holding(hash).is_some() {
+                state.known += 1;
+                continue;
+            }
             self.pool.hold(state.blocks[state.known as usize], hash);
             state.known += 1;
         }
@@ -444,7 +394,7 @@ impl Scheduler {
         self.pool.release(blocks.into_iter().rev());
     }
 
-    fn wait(&mut self, slot: u32) {
+    pub(crate) fn wait(&mut self, slot: u32) {
         let key = self.key(slot);
         match &mut self.waiting {
             Waiting::Arrived(queue) => queue.push_back(slot),
@@ -452,7 +402,7 @@ impl Scheduler {
         }
     }
 
-    fn wait_first(&mut self, slot: u32) {
+    pub(crate) fn wait_first(&mut self, slot: u32) {
         let key = self.key(slot);
         match &mut self.waiting {
             Waiting::Arrived(queue) => queue.push_front(slot),
@@ -475,7 +425,7 @@ impl Scheduler {
         }
     }
 
-    fn key(&self, slot: u32) -> (i64, u64, u32) {
+    pub(crate) fn key(&self, slot: u32) -> (i64, u64, u32) {
         let state = &self.states[slot as usize];
         (state.priority, state.arrived, slot)
     }

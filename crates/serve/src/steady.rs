@@ -20,9 +20,11 @@ impl Engine<'_> {
         let settled = self.stirred == 0
             && self.flights.len() == self.depth
             && self.flights.iter().all(|flight| flight.quiet)
-            && self.ranks.iter().zip(&self.flights[0].batches).all(|(rank, batch)| {
-                rank.waiting() == 0 || batch.tokens() < u64::from(self.kind.settings.tokens)
-            });
+            && self
+                .ranks
+                .iter()
+                .zip(&self.flights[0].batches)
+                .all(|(rank, batch)| rank.stays(batch));
         if !settled || self.flights[0].end >= until {
             return 0;
         }
@@ -74,6 +76,13 @@ impl Engine<'_> {
             };
             let parts = flight.batches.iter_mut().flat_map(|batch| &mut batch.parts);
             parts.for_each(|part| part.context += grown);
+        }
+        for (at, rank) in self.ranks.iter_mut().enumerate() {
+            let batches = self.flights.iter().map(|flight| &flight.batches[at]);
+            let lanes = batches.filter(|batch| !batch.parts.is_empty()).map(|batch| batch.lane);
+            if let Some(plan) = &mut rank.sglang {
+                plan.turned(lanes);
+            }
         }
         for group in groups {
             group.settle(self, last);
@@ -150,7 +159,7 @@ impl Group {
     fn fits(&self, engine: &Engine) -> bool {
         let more = more(engine);
         let fits = |(scheduler, growth): (&Scheduler, &Growth)| {
-            Group::full(growth, self.steps + 1, more).len() as u32 <= scheduler.pool.free()
+            scheduler.has_room(Group::full(growth, self.steps + 1, more).len() as u32)
         };
         engine.ranks.iter().zip(&self.ranks).all(fits)
     }
@@ -172,7 +181,10 @@ impl Group {
         let more = more(engine);
         for (scheduler, growth) in engine.ranks.iter_mut().zip(&mut self.ranks) {
             let taking = Group::full(growth, self.steps, more).to_vec();
-            let filling = match scheduler.settings.caching {
+            if !growth.slots.is_empty() {
+                scheduler.steps_on(taking.len() as u32);
+            }
+            let filling = match scheduler.remembers() {
                 true => Group::full(growth, self.steps, 0).to_vec(),
                 false => Vec::new(),
             };
@@ -183,8 +195,7 @@ impl Group {
             } {
                 let slot = growth.slots[place as usize];
                 if takes.next_if(|&&next| next == place).is_some() {
-                    let block = scheduler.pool.take();
-                    scheduler.states[slot as usize].blocks.push(block);
+                    scheduler.take(slot);
                 }
                 if fills.next_if(|&&next| next == place).is_some() {
                     let known = &mut growth.known[place as usize];

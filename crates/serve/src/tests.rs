@@ -34,6 +34,7 @@ fn timing(windowed: u32, overlapped: bool) -> Timing {
 /// Settings without anything special.
 pub fn plain() -> Settings {
     Settings {
+        policy: Policy::Vllm,
         block: 16,
         blocks: 100,
         sequences: 8,
@@ -51,8 +52,19 @@ pub fn plain() -> Settings {
     }
 }
 
+fn policies() -> impl Strategy<Value = Policy> {
+    let sglang = (any::<[bool; 2]>(), 0u32..300, 0.0..2.0f64).prop_map(
+        |([longest_prefix, mixed], prefill_tokens, conservativeness)| {
+            Policy::Sglang(Sglang { longest_prefix, mixed, prefill_tokens, conservativeness })
+        },
+    );
+    let trtllm = any::<bool>().prop_map(|evicts| Policy::Trtllm(Trtllm { evicts }));
+    prop_oneof![Just(Policy::Vllm), sglang, trtllm]
+}
+
 prop_compose! {
     fn settings()(
+        policy in policies(),
         block in prop::sample::select(vec![1u32, 4, 16]),
         extra in 0u32..400,
         sequences in 1u32..24,
@@ -62,7 +74,13 @@ prop_compose! {
         drafts in prop::sample::select(vec![0u32, 0, 0, 2]),
     ) -> Settings {
         let longest = 400u32;
+        // SGLang's chunks are whole pages, and TensorRT-LLM's first one has a whole block.
+        let tokens = match policy {
+            Policy::Vllm => tokens,
+            _ => tokens.next_multiple_of(block),
+        };
         Settings {
+            policy,
             block,
             blocks: (longest + 8).div_ceil(block) + extra / block,
             sequences,
@@ -119,6 +137,15 @@ prop_compose! {
         };
         let transfer = Transfer { seconds: Line::new(vec![0.0, 100.0], vec![1e-4, 1e-3]).unwrap() };
         Fleet { engines: kind(settings), decode: apart.then(|| (kind(decode), transfer)), routing }
+    }
+}
+
+/// Whether requests are looked at in the order in which they come.
+fn in_order(fleet: &Fleet) -> bool {
+    match fleet.engines.settings.policy {
+        Policy::Vllm => true,
+        Policy::Sglang(policy) => !policy.longest_prefix,
+        Policy::Trtllm(_) => !fleet.engines.settings.caching && !fleet.engines.settings.chunked,
     }
 }
 
@@ -181,7 +208,7 @@ proptest! {
 
     /// Equally urgent requests are admitted in the order in which they arrive.
     #[test]
-    fn nobody_is_overtaken(mut fleet in fleets(), requests in requests(), arrivals in arrivals()) {
+    fn nobody_is_overtaken(mut fleet in fleets().prop_filter("in order", in_order), requests in requests(), arrivals in arrivals()) {
         fleet.engines.settings.priority = false;
         (fleet.engines.engines, fleet.engines.ranks, fleet.decode) = (1, 1, None);
         let arrivals = open(&arrivals, requests.len());

@@ -2,7 +2,7 @@
 //! records them, and describes the file.
 
 use serde_json::Value;
-use serve::{Batch, Piece, Request, Scheduler, Settings, output_of};
+use serve::{Batch, Piece, Policy, Request, Scheduler, Settings, output_of};
 use std::collections::VecDeque;
 
 const FILE: &str =
@@ -23,6 +23,7 @@ fn settings(of: &Value) -> Settings {
     let is = |key: &str| of[key].as_bool().unwrap();
     let ahead = matches!(of["speculation"].as_str().unwrap(), "eagle" | "draft_model");
     Settings {
+        policy: Policy::Vllm,
         block: count("block_size"),
         blocks: count("blocks") - 1,
         sequences: count("max_num_seqs"),
