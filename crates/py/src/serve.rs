@@ -2,8 +2,9 @@
 
 use crate::signals::minded;
 use ::serve::{
-    Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Request, Routing, Settings, Stopped,
-    Sums, Table, Term, Timing, Transfer, balance, output_of, run, unbounded,
+    Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Policy, Request, Routing, Settings,
+    Sglang, Stopped, Sums, Table, Term, Timing, Transfer, Trtllm, balance, output_of, run,
+    unbounded,
 };
 use executor::Progress;
 use pyo3::exceptions::PyValueError;
@@ -49,6 +50,21 @@ pub struct KindRow {
     mixed_graphs: bool,
     eager: f64,
     overlapped: bool,
+    /// Whose rules hold: `vllm`, `sglang` or `trtllm`.
+    #[pyo3(default = "vllm".to_owned())]
+    policy: String,
+    /// Settings of SGLang alone.
+    #[pyo3(default = false)]
+    longest_prefix: bool,
+    #[pyo3(default = false)]
+    mixed: bool,
+    #[pyo3(default = 16384)]
+    prefill_tokens: u32,
+    #[pyo3(default = 1.0)]
+    conservativeness: f64,
+    /// A setting of TensorRT-LLM alone.
+    #[pyo3(default = false)]
+    evicts: bool,
 }
 
 fn wrong(what: &str) -> PyErr {
@@ -77,7 +93,36 @@ impl TermRow {
 }
 
 impl KindRow {
+    fn policy(&self) -> PyResult<Policy> {
+        // What SGLang admits needs less than all slots. Chunks are whole pages.
+        let most = u64::from(self.blocks) * u64::from(self.block);
+        match self.policy.as_str() {
+            "vllm" => Ok(Policy::Vllm),
+            "sglang" if most <= u64::from(self.longest) => {
+                Err(wrong("blocks: no more than the longest request needs"))
+            }
+            "sglang" | "trtllm" if self.chunked && self.tokens < self.block => {
+                Err(wrong("tokens: fewer than a block"))
+            }
+            "sglang" if self.chunked && !self.tokens.is_multiple_of(self.block) => {
+                Err(wrong("tokens: not a number of whole blocks"))
+            }
+            "sglang" if !(self.conservativeness >= 0.0 && self.conservativeness.is_finite()) => {
+                Err(wrong("conservativeness"))
+            }
+            "sglang" => Ok(Policy::Sglang(Sglang {
+                longest_prefix: self.longest_prefix,
+                mixed: self.mixed && self.chunked,
+                prefill_tokens: self.prefill_tokens,
+                conservativeness: self.conservativeness,
+            })),
+            "trtllm" => Ok(Policy::Trtllm(Trtllm { evicts: self.evicts })),
+            _ => Err(wrong("policy")),
+        }
+    }
+
     fn kind(self) -> PyResult<Kind> {
+        let policy = self.policy()?;
         if [self.engines, self.ranks, self.stages, self.block, self.sequences, self.tokens]
             .contains(&0)
         {
@@ -92,6 +137,7 @@ impl KindRow {
             ranks: self.ranks,
             stages: self.stages,
             settings: Settings {
+                policy,
                 block: self.block,
                 blocks: self.blocks,
                 sequences: self.sequences,

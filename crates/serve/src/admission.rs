@@ -132,9 +132,7 @@ impl Plan {
     ) {
         let Waiting::Arrived(queue) = &mut scheduler.waiting else { return };
         let mut admitted = 0;
-        let mut order = queue.iter();
-        loop {
-            let Some(&slot) = order.next() else { break };
+        for &slot in queue.iter() {
             if batch.parts.len() >= seats {
                 self.lanes[at].full = true;
             }

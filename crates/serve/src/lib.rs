@@ -28,6 +28,8 @@ mod vllm;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
+mod rules;
+#[cfg(test)]
 mod tests;
 
 pub use crate::engine::{Kind, Sums};

@@ -77,18 +77,21 @@ class Engines:
 
     def row(self, longest: int) -> dict[str, Any]:
         """As `_core.serve` takes it, for requests of at most `longest` tokens."""
-        chosen = self.choices
+        chosen, file = self.choices, self.engine.file
+        ranks = file.conservativeness_ranks if self.layout.dp > 1 else file.conservativeness
         return {
             "engines": self.count, "ranks": self.layout.dp, "stages": self.layout.pp,
             "block": self.block, "blocks": self.blocks, "sequences": self.sequences,
             "tokens": self.tokens, "longest": max(longest, self.longest), "chunked": self.chunked,
             "long_prefill": chosen.long_prefill, "priority": chosen.priority,
             "caching": self.caching, "asynchronous": self.asynchronous, "drafts": chosen.drafts,
-            "lookahead": chosen.drafts, "recomputes_last": False, "whole": self.engine.file.whole,
+            "lookahead": chosen.drafts, "recomputes_last": False, "whole": file.whole,
             "acceptance": list(chosen.acceptance), "terms": [each.row() for each in self.terms],
             "graphs": self.engine.sizes(self.tokens) if chosen.graphs else [],
-            "mixed_graphs": self.engine.file.mixed_graphs, "eager": 0.0,
-            "overlapped": self.asynchronous,
+            "mixed_graphs": file.mixed_graphs, "eager": 0.0, "overlapped": self.asynchronous,
+            "policy": file.scheduler, "longest_prefix": file.longest_prefix,
+            "mixed": file.mixed_chunks, "prefill_tokens": file.prefill_tokens,
+            "conservativeness": ranks, "evicts": file.pauses,
         }  # fmt: skip
 
 
@@ -112,6 +115,7 @@ def deploy(
     chosen = choices or Choices()
     layout.check(model)
     _check_formats(precision)
+    _check_scheduler(engine, chosen)
     if count * layout.gpus > platform.npus:
         engines = f"{count} engine{'s' * (count > 1)} of {layout.gpus} GPUs"
         message = f"{engines}, but {platform.name} has {platform.npus}"
@@ -136,13 +140,16 @@ def deploy(
             raise InputError([Problem("", "tokens", message, "larger steps, or --chunked")])
         tokens = longest
     block = chosen.block or file.block
+    _check_chunks(engine, chunked, tokens, block)
     held = footprint(model, layout, precision, tokens, sequences)
     memory = file.memory if chosen.memory is None else chosen.memory
     found, rest = blocks(held, capacity, memory, block, sequences)
     count_blocks = chosen.blocks or found
     if held.token == 0:
         count_blocks = max(count_blocks, sequences * -(-longest // block))
-    if count_blocks * block < longest + chosen.drafts:
+    # SGLang admits what needs less than all that is free.
+    spare = int(file.scheduler == "sglang")
+    if count_blocks * block < longest + chosen.drafts + spare:
         raise InputError([_too_small(held, capacity, memory, rest, longest, platform)])
     iteration = Iteration(
         model, layout, precision, engine, platform, tokens=tokens, sequences=sequences,
@@ -168,6 +175,29 @@ def _check_formats(precision: Precision) -> None:
             problems.append(Problem("", key, f"unknown number format: {value!r}", ", ".join(known)))
     if problems:
         raise InputError(problems)
+
+
+def _check_scheduler(engine: Engine, chosen: Choices) -> None:
+    rules = engine.file.scheduler
+    problems = []
+    if chosen.long_prefill and rules != "vllm":
+        message = f"the scheduler of {engine.name} has no limit for each prompt"
+        problems.append(Problem("", "long_prefill", message, "without it"))
+    if chosen.priority and rules == "trtllm":
+        message = f"the scheduler of {engine.name} looks at no priorities"
+        problems.append(Problem("", "priority", message, "without it"))
+    if problems:
+        raise InputError(problems)
+
+
+def _check_chunks(engine: Engine, chunked: bool, tokens: int, block: int) -> None:
+    """Chunks of SGLang are whole blocks, and those of TensorRT-LLM end with one."""
+    rules = engine.file.scheduler
+    if not chunked or rules == "vllm":
+        return
+    if tokens < block or (rules == "sglang" and tokens % block):
+        message = f"steps of {tokens} tokens can't hold whole blocks of {block}"
+        raise InputError([Problem("", "tokens", message, f"a multiple of {block}")])
 
 
 def _too_small(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from .. import documents
 from ..declared import Within, open_source, read
@@ -71,6 +71,20 @@ class EngineFile:
     mixed_graphs: bool
     """Steps with prompts run as graphs too."""
     kernels: Kernels
+    scheduler: Literal["vllm", "sglang", "trtllm"] = "vllm"
+    """Whose rules the scheduler follows (`crates/serve`)."""
+    longest_prefix: bool = False
+    """SGLang: requests that find more of their prompt in the cache come first."""
+    mixed_chunks: bool = False
+    """SGLang: steps with prompts generate tokens too."""
+    prefill_tokens: Count = 16384
+    """SGLang: tokens of prompts of a step, but for a single longer prompt."""
+    conservativeness: Annotated[float, Within(0, 100)] = 1.0
+    """SGLang: factor on the part of outputs for which room is kept."""
+    conservativeness_ranks: Annotated[float, Within(0, 100)] = 1.0
+    """SGLang: the same with data parallelism of attention."""
+    pauses: bool = False
+    """TensorRT-LLM: requests start without room for their whole output (MAX_UTILIZATION)."""
     layer: Annotated[float, Within(0, 1000)] = 0.0
     """Microseconds that each layer takes in addition to its kernels."""
     step: Annotated[float, Within(0, 1000)] = 0.0

@@ -334,3 +334,38 @@ def test_check_counts_the_hits_of_an_unbounded_cache(armillary: Armillary, tmp_p
     assert data["schema"] == "armillary.requests/1"
     assert [each["hit_blocks"] for each in data["unbounded_cache"]] == [4, 1, 0]
     assert armillary("check", "r.csv", "--tp", "2", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "trtllm"])
+def test_engines_follow_their_own_scheduler(name: str) -> None:
+    """The row of each engine names its rules, and its load comes to an end."""
+    load = drawn(20, Lengths(300), Lengths(20), rate=50.0, seed=3)
+    kind = engines(load, engine=load_engine(name))
+    assert kind.row(load.longest)["policy"] == name
+    assert len(serve(kind, load).answers) == 20
+
+
+def test_what_a_scheduler_does_not_have_is_refused() -> None:
+    load = drawn(5, Lengths(300), Lengths(20), rate=50.0, seed=3)
+    for name, choices, told in (
+        ("sglang", Choices(long_prefill=64), "long_prefill"),
+        ("trtllm", Choices(long_prefill=64), "long_prefill"),
+        ("trtllm", Choices(priority=True), "priority"),
+        ("sglang", Choices(block=16, tokens=1000), "tokens"),
+        ("trtllm", Choices(chunked=True, tokens=16), "tokens"),
+    ):
+        with pytest.raises(InputError) as found:
+            engines(load, engine=load_engine(name), choices=choices)
+        assert [problem.place for problem in found.value.problems] == [told]
+    engines(load, engine=load_engine("sglang"), choices=Choices(block=16, tokens=1024))
+
+
+def test_sglang_needs_a_slot_more_than_the_longest_request() -> None:
+    load = Load((Request(((1, 500),), 12),), (0,))
+    for blocks, fits in ((512, False), (513, True)):
+        given = {"engine": load_engine("sglang"), "choices": Choices(blocks=blocks)}
+        if fits:
+            assert engines(load, **given).blocks == blocks
+        else:
+            with pytest.raises(InputError):
+                engines(load, **given)
