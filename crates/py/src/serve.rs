@@ -94,7 +94,7 @@ impl TermRow {
 
 impl KindRow {
     fn policy(&self) -> PyResult<Policy> {
-        // What SGLang admits needs less than all slots. Chunks are whole pages.
+        // SGLang admits requests that need less than all slots. Chunks are whole pages.
         let most = u64::from(self.blocks) * u64::from(self.block);
         match self.policy.as_str() {
             "vllm" => Ok(Policy::Vllm),

@@ -11,7 +11,7 @@ const CLIP: u32 = 4096;
 const SORTED: usize = 128;
 const COMMON: u32 = 32;
 
-/// What is left for prompts of a step.
+/// Tokens and room that are left for prompts of a step.
 pub(crate) struct Budget {
     page: i64,
     /// Tokens that the others will need, and those that this step takes.

@@ -5,8 +5,8 @@
 //! request holds the nodes of its path, and nodes that are held stay. Where room is needed, the
 //! leaf that was used longest ago goes, whole. Sizes are pages of tokens, and only whole pages are
 //! kept; with pages of one token these are tokens. `tests/python/serve/reference_radix_cache.py`
-//! has the same rules token by token. A test compares with a table of all prefixes, as the test of that
-//! file does.
+//! has the same rules token by token. A test compares with a table of all prefixes, as the test of
+//! that file does.
 
 use crate::content::{Piece, mix, output_of};
 use rustc_hash::FxHashMap;
@@ -72,7 +72,7 @@ impl Text {
     }
 }
 
-/// What of a text is still ahead.
+/// The rest of a text, behind some of its tokens.
 #[derive(Clone, Copy, Debug)]
 struct Ahead<'a> {
     runs: &'a [Run],
@@ -280,7 +280,7 @@ impl Tree {
         }
     }
 
-    /// Forgets leaves until so many pages are free, or the rest is held. Pages that are.
+    /// Forgets leaves until `pages` pages are free, or the rest is held. Returns how many are.
     pub fn evict(&mut self, pages: u32) -> u32 {
         let mut gone = 0;
         while gone < pages {
@@ -315,7 +315,7 @@ impl Tree {
         }
     }
 
-    /// Cuts a node behind so many pages. The first part is new.
+    /// Cuts a node behind `pages` pages. The first part is new.
     fn cut(&mut self, at: u32, pages: u32) -> u32 {
         let page = self.page;
         let node = &mut self.nodes[at as usize];

@@ -24,7 +24,7 @@ impl Request {
 /// Pages of a request in an engine whose cache is a tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
-    /// Its prompt, with a cache of prefixes.
+    /// The prompt, with a cache of prefixes.
     pub text: Text,
     /// The node that it holds.
     pub node: u32,

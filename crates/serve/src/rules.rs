@@ -179,7 +179,7 @@ fn sglang_finds_prefixes_token_by_token() {
     let mut scheduler = Scheduler::new(Settings { caching: true, ..sglang() });
     add(&mut scheduler, 0, &[(1, 10)], 4);
     rest(&mut scheduler);
-    // Of a session the last token of the answer is not known, and the last of a prompt is computed.
+    // The last token of an answer is not in the cache, and the last of a prompt is computed.
     for (number, prompt, cached) in [
         (1, vec![(1, 10), (output_of(0), 4), (7, 3)], 13),
         (2, vec![(1, 7), (8, 9)], 7),

@@ -161,7 +161,7 @@ impl Scheduler {
         Scheduler::in_stages(settings, 1)
     }
 
-    /// Without requests, on a pipeline of so many stages.
+    /// Without requests, on a pipeline of `stages` stages.
     pub(crate) fn in_stages(settings: Settings, stages: u32) -> Scheduler {
         let waiting = if settings.priority && settings.policy == Policy::Vllm {
             Waiting::Urgent(BTreeSet::new())
@@ -287,7 +287,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether the requests of such a batch may take so many blocks without further ado.
+    /// Whether the requests of such a batch may take `blocks` blocks, and none loses its own.
     pub(crate) fn has_room(&self, blocks: u32) -> bool {
         match (&self.sglang, &self.trtllm) {
             (Some(plan), _) => blocks <= plan.room(),
@@ -299,7 +299,7 @@ impl Scheduler {
         }
     }
 
-    /// The next step of such a batch takes so many blocks.
+    /// The next step of such a batch takes `blocks` blocks.
     pub(crate) fn steps_on(&mut self, blocks: u32) {
         if let Some(plan) = &mut self.sglang {
             plan.steps_on(blocks);

@@ -41,7 +41,7 @@ const LEAST: f64 = 0.14;
 const STEPS: f64 = 600.0;
 /// Tokens for each request for which room is made when others are retracted.
 const AHEAD: u32 = 20;
-/// What SGLang's scheduler knows.
+/// The state of SGLang's scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) policy: Sglang,
@@ -116,7 +116,7 @@ impl Plan {
             && !self.lanes.iter().any(begins)
     }
 
-    /// The next step generates tokens alone, and takes so many pages.
+    /// The next step generates tokens alone, and takes `pages` pages.
     pub fn steps_on(&mut self, pages: u32) {
         self.make_room(pages, pages);
         self.decay();
@@ -320,7 +320,7 @@ impl Plan {
         }
     }
 
-    /// A step that generates tokens. Whether there is nobody for it any more.
+    /// A step that generates tokens. Whether all its requests are done.
     fn decode(&mut self, scheduler: &mut Scheduler, at: usize, batch: &mut Batch) -> bool {
         let before = self.lanes[at].decoding.len();
         if before == 0 {

@@ -27,7 +27,7 @@
 use crate::scheduler::{Batch, Part, Scheduler, Token, Trtllm, Waiting};
 use rustc_hash::FxHashSet;
 
-/// What TensorRT-LLM's scheduler knows.
+/// The state of TensorRT-LLM's scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     policy: Trtllm,
@@ -92,7 +92,7 @@ impl Plan {
         let mut free = scheduler.pool.free();
         let (mut fitting, pending): (Vec<u32>, Vec<u32>) =
             self.active.iter().partition(|&&slot| state(slot).generates);
-        // What has started has room until its end.
+        // Requests that have started have room until their end.
         for &slot in self.active.iter().filter(|&&slot| !state(slot).blocks.is_empty()) {
             free -= needed(slot);
         }
@@ -291,7 +291,7 @@ fn pause(scheduler: &mut Scheduler, slot: u32, batch: &mut Batch) {
     batch.preempted.push(state.request);
 }
 
-/// A prompt starts or goes on with so many tokens, less those in the cache.
+/// A prompt starts or goes on with `tokens` tokens, less those in the cache.
 fn start(scheduler: &mut Scheduler, slot: u32, tokens: u32) -> Part {
     let state = &scheduler.states[slot as usize];
     if !state.blocks.is_empty() {
