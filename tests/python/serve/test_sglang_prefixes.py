@@ -7,8 +7,8 @@ import random
 from typing import Any
 
 import pytest
-from conftest import usually
 from reference_radix_cache import RadixCache, Tokens
+from thorough import usually
 
 from armillary import _core
 
