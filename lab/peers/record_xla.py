@@ -5,8 +5,8 @@
     python record_xla.py ANSWERS FOLDER    also the modules, which tests read
 
 The modules are those of tests/python/data/xla: text of all; of some also the protobuf, the buffers,
-and the text before optimization, when it was split over the devices. Names of folders of this
-machine are blanked out."""
+and the text before optimization, when it was split over the devices. Of whole training steps
+(`whole_steps.py`) it is that text alone. Names of folders of this machine are blanked out."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from cut_layers import F32, cut_layers, loss
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from whole_steps import Setting, drawn, step_of
 
 Tree: TypeAlias = Any
 """Arrays, or partitions, in tuples."""
@@ -61,6 +62,8 @@ class Recipe:
 AXES = "abc"
 DECODER = {"layers": 2, "hidden": 256, "heads": 8, "ffn": 512, "sequence": 64}
 SAMPLES = 8
+STEPS = 11
+"""The seed of whole steps."""
 
 
 def mesh_of(sizes: tuple[int, ...]) -> Mesh:
@@ -444,7 +447,6 @@ def named(call: Callable[..., Any], name: str) -> Callable[..., Any]:
 def save(recipe: Recipe, folder: Path) -> None:
     """Writes the module of a recipe into a folder."""
     [dump] = Path(DUMPS).glob(f"*jit_{recipe.name}.cpu_after_optimizations.txt")
-    here = str(Path(__file__).resolve().parent).encode()
     dumps = {"txt": dump}
     if recipe.proto:
         stem = dump.name.removesuffix(".txt")
@@ -453,20 +455,40 @@ def save(recipe: Recipe, folder: Path) -> None:
         dumps["buffers.txt"] = dump.with_name(f"{stem}-buffer-assignment.txt")
         [dumps["split.txt"]] = Path(DUMPS).glob(split)
     for kind, path in dumps.items():
-        content = path.read_bytes()
-        content = content.replace(here, b"_" * len(here))
-        packed = gzip.compress(content, mtime=0)
-        (folder / f"{recipe.name}.{kind}.gz").write_bytes(packed)
+        write(path, folder / f"{recipe.name}.{kind}.gz")
+
+
+def write(dump: Path, path: Path) -> None:
+    """Writes a dump without the names of folders."""
+    here = str(Path(__file__).resolve().parent).encode()
+    content = dump.read_bytes().replace(here, b"_" * len(here))
+    path.write_bytes(gzip.compress(content, mtime=0))
+
+
+def compile_step(name: str, at: Setting, folder: Path | None) -> None:
+    """Compiles a whole training step; writes its module into a folder."""
+    sizes = at["pp"], at["dp"], at["tp"]
+    mesh = Mesh(np.array(jax.devices()[: int(np.prod(sizes))]).reshape(sizes), ("p", "d", "t"))
+    step, arguments, cuts = step_of(at)
+    out = cuts[0], cuts[1], P(("p", "d", "t"))
+    call = jax.shard_map(step, mesh=mesh, in_specs=tuple(cuts), out_specs=out, check_vma=False)
+    jax.jit(named(call, name)).lower(*arguments).compile()
+    [dump] = Path(DUMPS).glob(f"*jit_{name}.*after_spmd-partitioning*.txt")
+    if folder is not None:
+        write(dump, folder / f"{name}.step.txt.gz")
 
 
 def answers() -> Answers:
     """All of them."""
     found: dict[str, Any] = {}
+    steps = drawn(STEPS)
+    for name, at in steps.items():
+        compile_step(name, at, Path(sys.argv[2]) if len(sys.argv) > 2 else None)
     for recipe in recipes():
         found[recipe.name] = compiled(recipe)
         if len(sys.argv) > 2:
             save(recipe, Path(sys.argv[2]))
-    return {"modules": found}
+    return {"modules": found, "steps": steps}
 
 
 if __name__ == "__main__":

@@ -130,6 +130,20 @@ TripCounts = Annotated[
         help="With a module of XLA: how often a loop runs that does not say so itself; repeatable.",
     ),
 ]
+Fuse = Annotated[
+    bool,
+    typer.Option(
+        "--fuse", help="With a module of XLA: fuse kernels and combine collectives as a GPU would."
+    ),
+]
+Combine = Annotated[
+    float | None,
+    typer.Option(
+        "--combine-mb",
+        metavar="MB",
+        help="With --fuse: the size up to which collectives are combined (default: 31.5).",
+    ),
+]
 As = Annotated[
     Format,
     typer.Option("--format", help="compact: one file for each program; chakra: one for each rank."),
@@ -146,6 +160,8 @@ def import_(  # noqa: PLR0913 - options of a verb
     skew: Skew = False,
     entry: Entry = None,
     trip_count: TripCounts = None,
+    fuse: Fuse = False,
+    combine_mb: Combine = None,
     format_: As = Format.compact,
     platform: PlatformToMeasure = None,
     gpu: Gpu = None,
@@ -164,6 +180,8 @@ def import_(  # noqa: PLR0913 - options of a verb
             "--skew": skew,
             "--entry": entry is not None,
             "--trip-count": bool(trip_count),
+            "--fuse": fuse,
+            "--combine-mb": combine_mb is not None,
             "--format": format_ is not Format.compact,
         }
         of_tables = {"--platform": platform is not None, "--gpu": gpu is not None}
@@ -190,6 +208,8 @@ def import_(  # noqa: PLR0913 - options of a verb
                 groups=_groups(groups),
                 entry=entry,
                 trip_counts=_trip_counts(trip_count or []),
+                fuse=fuse,
+                combine_mb=combine_mb,
                 progress=(lambda share, _word: update(share, 0.0)) if update else None,
             )
         forms.write(imported.workload, out, format_.value, None)

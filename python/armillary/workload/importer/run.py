@@ -60,6 +60,8 @@ class Options:
     groups: Mapping[str, Members] = field(default_factory=dict)
     entry: str | None = None
     trip_counts: Mapping[str, int] = field(default_factory=dict)
+    fuse: bool = False
+    combine_mb: float | None = None
 
     def no_effect(self, on: str) -> list[Problem]:
         """Problems of the given options that only recordings of ranks have."""
@@ -85,6 +87,8 @@ def import_traces(
     groups: Mapping[str, Sequence[int]] | None = None,
     entry: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
+    fuse: bool = False,
+    combine_mb: float | None = None,
     progress: Progress | None = None,
 ) -> Imported:
     """Reads PyTorch execution traces and Kineto traces of one run, dumps of its flight recorders,
@@ -96,8 +100,10 @@ def import_traces(
     then `keep`, `repeat` or `refuse` (`docs/guides/import.md`). With `skew` ranks start as far
     apart as they were recorded, else together. `groups` gives the members of process groups by the
     name in the traces. Of a module of XLA, `entry` is the computation to take in place of its
-    entry, and `trip_counts` says how often loops run that do not say so themselves. `progress` is
-    called with the finished share and a word. Raises `InputError` listing every problem."""
+    entry, and `trip_counts` says how often loops run that do not say so themselves. With `fuse` its
+    kernels are fused, and its collectives combined up to `combine_mb` MB, as a GPU would
+    (`docs/guides/xla.md`). `progress` is called with the finished share and a
+    word. Raises `InputError` listing every problem."""
     if ranks is not None and not 1 <= ranks <= MOST:
         raise InputError(
             [Problem("", "ranks", f"invalid number of ranks: {ranks}", f"1 to {MOST:,}")]
@@ -107,7 +113,17 @@ def import_traces(
     try:
         return _imported(
             [Path(path) for path in paths],
-            Options(step, ranks, all_to_all, skew, given, entry, dict(trip_counts or {})),
+            Options(
+                step,
+                ranks,
+                all_to_all,
+                skew,
+                given,
+                entry,
+                dict(trip_counts or {}),
+                fuse,
+                combine_mb,
+            ),
             report,
         )
     except RecursionError:
@@ -124,7 +140,12 @@ def _imported(paths: list[Path], options: Options, progress: Progress) -> Import
         return _module(recordings, dumps, options)
     wrong = [
         Problem("", name, "has no effect on recordings", "without it, or a module of XLA")
-        for name, given in (("--entry", options.entry), ("--trip-count", options.trip_counts))
+        for name, given in (
+            ("--entry", options.entry),
+            ("--trip-count", options.trip_counts),
+            ("--fuse", options.fuse),
+            ("--combine-mb", options.combine_mb is not None),
+        )
         if given
     ]
     if wrong:
@@ -299,7 +320,7 @@ def _module(
         for each in buffers
         if isinstance(each.document, reading.BuffersDocument)
     ]
-    given = xla.Options(options.entry, options.trip_counts)
+    given = xla.Options(options.entry, options.trip_counts, options.fuse, options.combine_mb)
     found = xla.import_hlo(module.file, module.document.data, given, held[0] if held else None)
     return Imported(found.workload, (), found.notes, module=found.covered)
 

@@ -344,29 +344,41 @@ def _spread(window: tuple[Window, ...], shape: Shape, count: int) -> int:
 def fused_bytes(module: Module, instruction: Instruction) -> int:
     """Bytes that a fusion reads and writes."""
     inner = module.computations[instruction.calls[0]]
-    if not inner.instructions:
-        return 0
-    root = inner.instructions[inner.root]
     if instruction.get("kind") == "kCustom":
         for each in inner.instructions:
             if each.opcode in ("gather", "scatter") and len(each.operands) > 1:
                 return _bytes(each, inner.operands(each))
+    written, read = fused_flow(module, instruction)
+    constants = sum(
+        each.shape.bytes
+        for each in inner.instructions
+        if each.opcode == "constant" and each.shape.elements > 8
+    )
+    return written + sum(read.values()) + constants
+
+
+def fused_flow(module: Module, instruction: Instruction) -> tuple[int, dict[int, int]]:
+    """Bytes that a fusion writes, and those that it reads of each operand."""
+    inner = module.computations[instruction.calls[0]]
+    if not inner.instructions:
+        return 0, {}
+    root = inner.instructions[inner.root]
     users: list[list[int]] = [[] for _ in inner.instructions]
     for place, each in enumerate(inner.instructions):
         for operand in dict.fromkeys(each.operands):
             users[operand].append(place)
-    total = 0
+    written = 0
     results = inner.operands(root) if root.opcode == "tuple" else [root]
     for each in results:
         updates = each.opcode == "dynamic-update-slice" and len(each.operands) > 1
-        written = inner.instructions[each.operands[1]] if updates else each
-        total += written.shape.bytes
+        result = inner.instructions[each.operands[1]] if updates else each
+        written += result.shape.bytes
+    read: dict[int, int] = {}
     for place, each in enumerate(inner.instructions):
-        if each.opcode == "constant" and each.shape.elements > 8:
-            total += each.shape.bytes
-        elif each.opcode == "parameter":
-            total += _read(module, inner, place, users)
-    return total
+        if each.opcode == "parameter":
+            number = each.get("number", 0)
+            read[number] = read.get(number, 0) + _read(module, inner, place, users)
+    return written, read
 
 
 def _read(module: Module, inner: Computation, place: int, users: list[list[int]]) -> int:

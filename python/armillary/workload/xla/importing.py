@@ -6,21 +6,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...errors import InputError, Problem
 from ...units import counted
 from ..workload import Workload
 from . import proto, text
 from .covered import ModuleCoverage
+from .fusing import SAID as FUSED
+from .fusing import fused
 from .module import Allocations, DamagedError, Module
 from .programs import workload
 from .steps import Steps, read
 
 ALLOWED = "HLO of XLA as text or protobuf, after the SPMD partitioner: XLA_FLAGS=--xla_dump_to=DIR"
+COMBINED = 30 * 2**20
+"""Bytes of a combined collective: the defaults of XLA's flags
+`xla_gpu_all_reduce_combine_threshold_bytes` and so on (xla/debug_options_flags.cc)."""
 BUFFERS = b"BufferAssignment:"
 _ALLOCATION = re.compile(r"^allocation \d+: size (\d{1,19})([^\n]*)$", re.MULTILINE)
 _MOST_BYTES = 2**60
+_MOST_MB = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,10 @@ class Options:
     """The computation to take in place of the one that runs."""
     trips: Mapping[str, int] = field(default_factory=dict)
     """Runs of loops, by the name of the instruction, where the module does not say."""
+    fuse: bool = False
+    """Fuse kernels as a GPU would, and let each wait for its operands only."""
+    combine_mb: float | None = None
+    """With `fuse`: the size up to which collectives are combined, in MB; the GPU's by default."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +74,27 @@ def import_hlo(
         if module.memory is not None and module.memory.total > _MOST_BYTES:
             raise DamagedError("buffers", "sets aside more than an exabyte", ALLOWED)
         entry = _entry(module, options.entry)
-        found = read(module, entry, options.trips)
+        found = _steps(module, entry, options)
         _check_split(module, entry, found)
-        return _imported(name, module, entry, found)
+        return _imported(name, module, entry, found, options.fuse)
     except DamagedError as error:
         allowed = error.allowed or ALLOWED
         raise InputError([Problem(name, error.where, error.said, allowed)]) from None
+
+
+def _steps(module: Module, entry: int, options: Options) -> Steps:
+    """The steps of a rank. Raises `DamagedError`."""
+    size = options.combine_mb
+    if size is not None and not (options.fuse and 0 <= size <= _MOST_MB):
+        allowed = f"0 to {_MOST_MB:,} MB, with --fuse"
+        raise DamagedError(f"--combine-mb {size}", "has no effect or is out of range", allowed)
+    if not options.fuse:
+        return read(module, entry, options.trips)
+    loose = replace(module, scheduled=False)
+    most = COMBINED if size is None else round(size * 1e6)
+    found = fused(read(loose, entry, options.trips, flows=True), most)
+    found.warnings[FUSED] = 1
+    return found
 
 
 def read_module(data: bytes) -> Module:
@@ -127,8 +152,8 @@ def allocations(name: str, data: bytes) -> Allocations:
     return Allocations(**sizes)
 
 
-def _imported(name: str, module: Module, entry: int, found: Steps) -> ImportedModule:
-    warnings = _warnings(module, found)
+def _imported(name: str, module: Module, entry: int, found: Steps, fuse: bool) -> ImportedModule:
+    warnings = _warnings(module, found, fuse)
     covered = ModuleCoverage(
         module.name,
         module.computations[entry].name,
@@ -163,19 +188,19 @@ def _notes(module: Module, entry: int) -> list[str]:
     return found
 
 
-def _warnings(module: Module, found: Steps) -> list[str]:
+def _warnings(module: Module, found: Steps, fuse: bool) -> list[str]:
     """Assumptions, each once."""
     warnings = [
         f"{said} ({counted(count, 'time')})" if count > 1 else said
         for said, count in found.warnings.items()
     ]
-    fused = any(
+    has_fusions = any(
         each.opcode == "fusion"
         for computation in module.computations
         for each in computation.instructions
     )
     loose = found.computed["other kernels"].count if "other kernels" in found.computed else 0
-    if not fused and loose > 1:
+    if not fuse and not has_fusions and loose > 1:
         warnings.append(
             "the module has no fusions: each instruction counts as a kernel that reads and writes "
             "memory, which takes longer than the compiled module"

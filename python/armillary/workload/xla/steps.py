@@ -16,6 +16,7 @@ from typing import Any
 from . import costs, custom_calls, devices, loops
 from .costs import Cost, Costs, Product
 from .covered import Row
+from .flows import Flow, flow
 from .module import Computation, DamagedError, Groups, Instruction, Module
 
 MOST = 2_000_000
@@ -110,6 +111,10 @@ class Steps:
     left_out: dict[str, int] = field(default_factory=dict)
     warnings: dict[str, int] = field(default_factory=dict)
     instructions: int = 0
+    flows: dict[int, Flow] = field(default_factory=dict)
+    """Flows of steps, if they were asked for."""
+    results: tuple[int, ...] = ()
+    """The steps that make the result of the whole."""
 
 
 @dataclass
@@ -125,9 +130,10 @@ class _Frame:
     values: list[Value] = field(default_factory=list)
 
 
-def read(module: Module, entry: int, trips: Mapping[str, int]) -> Steps:
-    """The steps of a computation of a module. Raises `DamagedError`."""
-    return _Reader(module, entry, trips).steps()
+def read(module: Module, entry: int, trips: Mapping[str, int], *, flows: bool = False) -> Steps:
+    """The steps of a computation of a module, with `flows` also what each takes. Raises
+    `DamagedError`."""
+    return _Reader(module, entry, trips, flows).steps()
 
 
 def _all(value: Value) -> tuple[int, ...]:
@@ -163,8 +169,9 @@ def _element(each: Instruction, value: list[Value]) -> Value:
 
 
 class _Reader:
-    def __init__(self, module: Module, entry: int, trips: Mapping[str, int]) -> None:
+    def __init__(self, module: Module, entry: int, trips: Mapping[str, int], flows: bool) -> None:
         self.module, self.entry, self.trips = module, entry, trips
+        self.with_flows = flows
         self.costs = Costs(module)
         self.found = Steps()
         self.chain: tuple[int, ...] = ()
@@ -231,6 +238,7 @@ class _Reader:
                 frame.arguments, frame.values = [result], []
                 continue
             stack.pop()
+            self.found.results = _all(result)
             if frame.detached is not None:
                 result = tuple(sorted({*_all(result), *self.chain} - {*frame.detached}))
                 self.chain = frame.detached
@@ -267,7 +275,11 @@ class _Reader:
                     self.found.instructions -= len(instructions) - at - 1
                     stack.append(opened)
                     return True
+            count = len(self.found.steps)
             value = self._value(each, computation, frame, taken)
+            if self.with_flows and len(self.found.steps) > count:
+                makers = [_all(one) for one in taken]
+                self.found.flows[count] = flow(self.module, frame.place, computation, each, makers)
             if each.controls and not self.module.scheduled and isinstance(value, tuple):
                 value = _joined([value, *(values[p] for p in each.controls if p < at)])
             values.append(value)
