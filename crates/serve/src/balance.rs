@@ -5,6 +5,7 @@
 //! number. `fleet.rs` simulates the same from event to event.
 
 use crate::engine::Kind;
+use crate::scheduler::{Policy, Settings};
 use crate::timing::Work;
 
 /// A load: mean lengths of requests.
@@ -35,8 +36,8 @@ pub struct Balance {
     pub running: f64,
 }
 
-/// Most prompts of a step whose chance is looked at.
-const MOST: usize = 24;
+/// Most numbers of prompts whose steps are timed.
+const MOST: usize = 32;
 
 /// The balance of one engine.
 pub fn balance(kind: &Kind, means: &Means) -> Balance {
@@ -51,19 +52,22 @@ pub fn balance(kind: &Kind, means: &Means) -> Balance {
     // Steps of a request: those of its prompt, and one for each token after the first.
     let chunks = (means.fresh / (budget - running).max(1.0)).max(1.0);
     let most = budget / (means.fresh + means.output - 1.0);
-    let arrivals = (running / (means.output - 1.0 + chunks)).min(most);
+    // A step that is planned ahead is waited for too.
+    let planned = settings.asynchronous && kind.stages == 1;
+    let life = means.output - 1.0 + chunks;
+    let coming = there / (life + f64::from(u8::from(planned)));
+    let arrivals = (running / life).min(coming).min(most);
     let generating = (arrivals * (means.output - 1.0)).min(running);
     let step = |arrivals: f64, own: bool| -> f64 {
         let chances = chances(arrivals, kind.ranks);
         let sum: f64 = chances
             .iter()
-            .enumerate()
-            .map(|(prompts, chance)| {
+            .map(|&(prompts, chance)| {
                 let mine = prompts + usize::from(own);
                 chance * time(kind, generating, mine, arrivals, means, budget)
             })
             .sum();
-        sum / chances.iter().sum::<f64>()
+        sum / chances.iter().map(|&(_, chance)| chance).sum::<f64>()
     };
     let stages = f64::from(kind.stages);
     let others = arrivals * (running - 1.0).max(0.0) / running;
@@ -71,31 +75,45 @@ pub fn balance(kind: &Kind, means: &Means) -> Balance {
     let tpot = stages * step(others, false);
     let rate = groups * arrivals / (stages * mean);
     let first = stages * step(others, true) * chunks;
-    // Whoever has no seat waits for those before. A step that is planned ahead is waited for too.
-    let ahead = if settings.asynchronous && kind.stages == 1 { mean } else { 0.0 };
+    // Whoever has no seat waits for those before.
+    let ahead = if planned { mean } else { 0.0 };
     let queue = (there - running).max(0.0) * groups / rate;
-    Balance { ttft: first + queue + ahead, tpot, rate, running: running * groups }
+    // Where the budget of steps decides, prompts wait for it: the rest of the time by Little's law.
+    let whole = means.concurrency / rate - (means.output - 1.0) * tpot;
+    let ttft = if arrivals < most { first + queue + ahead } else { whole.max(first) };
+    Balance { ttft, tpot, rate, running: running * groups }
 }
 
-/// Chances of numbers of new prompts in a step, on the rank that has most.
-fn chances(mean: f64, ranks: u32) -> Vec<f64> {
-    let mut one = vec![exp(-mean)];
-    for number in 1..MOST {
-        one.push(one[number - 1] * mean / number as f64);
+/// Numbers of new prompts in a step with their chances, on the rank that has most: a Poisson
+/// distribution within six deviations of its mean, in at most `MOST` steps.
+fn chances(mean: f64, ranks: u32) -> Vec<(usize, f64)> {
+    let mode = mean.floor();
+    let reach = (6.0 * mean.sqrt() + 6.0).ceil();
+    let from = (mode - reach).max(0.0) as usize;
+    let to = (mode + reach) as usize;
+    // Weights over that of the mode, so that no power of e is needed.
+    let mut weights = vec![0.0; to - from + 1];
+    let middle = mode as usize;
+    weights[middle - from] = 1.0;
+    for number in middle + 1..=to {
+        weights[number - from] = weights[number - 1 - from] * mean / number as f64;
     }
-    let mut below = 0.0f64;
-    let mut found = Vec::with_capacity(MOST);
-    let mut before = 0.0;
-    for chance in one {
-        below += chance;
+    for number in (from..middle).rev() {
+        weights[number - from] = weights[number + 1 - from] * (number + 1) as f64 / mean;
+    }
+    let sum: f64 = weights.iter().sum();
+    let (mut below, mut before) = (0.0f64, 0.0);
+    let most = |weight: &f64| {
+        below += weight / sum;
         let all = (0..ranks).fold(1.0, |product, _| product * below);
-        found.push(all - before);
+        let chance = all - before;
         before = all;
-        if all > 0.9999 {
-            break;
-        }
-    }
-    found
+        chance
+    };
+    let each: Vec<f64> = weights.iter().map(most).collect();
+    let step = each.len().div_ceil(MOST);
+    let groups = each.chunks(step).enumerate();
+    groups.map(|(at, group)| (from + at * step + group.len() / 2, group.iter().sum())).collect()
 }
 
 /// Seconds of a step with `prompts` new prompts on the busiest rank.
@@ -130,23 +148,37 @@ fn time(
             chunks,
         }
     };
-    let mut ranks = vec![work(prompts as f64)];
-    ranks.extend((1..kind.ranks).map(|_| work(mean)));
-    let (terms, graph) = kind.timing.terms(&ranks);
-    let once = kind.timing.total(&terms, graph) as f64 / 1e12;
+    let seconds = |busiest: Work, other: &dyn Fn() -> Work| {
+        let mut ranks = vec![busiest];
+        ranks.extend((1..kind.ranks).map(|_| other()));
+        let (terms, graph) = kind.timing.terms(&ranks);
+        kind.timing.total(&terms, graph) as f64 / 1e12
+    };
+    let once = if mixes(&kind.settings) || prompts == 0 {
+        seconds(work(prompts as f64), &|| work(mean))
+    } else {
+        // Prompts run in a step of their own, and the others wait.
+        let alone = |all: Work| Work {
+            rows: all.rows - u64::from(all.decodes),
+            sampled: all.sampled - all.decodes,
+            sequences: all.sequences - all.decodes,
+            decodes: 0,
+            context: 0,
+            contexts: Vec::new(),
+            ..all
+        };
+        seconds(work(0.0), &|| work(0.0))
+            + seconds(alone(work(prompts as f64)), &|| alone(work(mean)))
+    };
     // Prompts beyond the budget take further steps.
     let steps = prompts as f64 * means.fresh / (budget - generating).max(1.0);
     once * steps.max(1.0)
 }
 
-/// The exponential function by its series, which is the same on every machine.
-fn exp(value: f64) -> f64 {
-    let part = value / 1024.0;
-    let mut term = 1.0;
-    let mut sum = 1.0;
-    for number in 1..20 {
-        term *= part / f64::from(number);
-        sum += term;
+/// Whether a step may have prompts and single tokens.
+fn mixes(settings: &Settings) -> bool {
+    match settings.policy {
+        Policy::Sglang(policy) => policy.mixed,
+        Policy::Vllm | Policy::Trtllm(_) => true,
     }
-    (0..10).fold(sum, |power, _| power * power)
 }

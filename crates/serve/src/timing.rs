@@ -91,7 +91,7 @@ pub enum Table {
     Rows(Line),
     /// Tokens of all ranks together, each padded as the largest.
     AllRows(Line),
-    /// Requests whose next token is chosen.
+    /// Tokens that are chosen: the next one of a request, and one for each draft.
     Sampled(Line),
     /// Requests in the step.
     Sequences(Line),
@@ -148,7 +148,7 @@ impl Work {
         let mut work = Work { sequences: batch.parts.len() as u32, ..Work::default() };
         for part in &batch.parts {
             work.rows += u64::from(part.tokens);
-            work.sampled += u32::from(part.generates);
+            work.sampled += if part.generates { 1 + part.drafts } else { 0 };
             if part.tokens == 1 + part.drafts && part.generates {
                 work.decodes += 1;
                 work.context += u64::from(part.context + part.tokens);

@@ -79,7 +79,7 @@ class _Layouts(_Main):
     """Behaviour of the framework of all layouts, such as saved=fused. May be given several
     times."""
     simulations: Annotated[int, typer.Option(metavar="N", min=1)] = 32
-    """Most layouts that are simulated to prove the best one."""
+    """Most layouts that are simulated to prove the best one. With --serve at most 12."""
     measured: Annotated[str | None, typer.Option(metavar="FILE")] = None
     """Measured steps of this job (YAML or JSON): layouts or launch flags, and seconds or logs.
     Intervals get closer, and layouts are ranked again."""
@@ -323,6 +323,10 @@ def _prices(each: PlanOptions, names: list[str]) -> dict[str, float] | None:
     if not each.price:
         return None
     found = read_prices(each.price)
+    unknown = [name for name in found if name not in names]
+    if unknown:
+        message = f"no platform of this plan: {', '.join(unknown)}"
+        raise InputError([Problem("", "--price", message, ", ".join(names))])
     missing = [name for name in names if not found.get(name)]
     if missing:
         message = f"no price of {', '.join(missing)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..model.decoder import Decoder
     from ..platform import Platform
     from ..serve import Choices, Layout, Load, Precision, Served
-    from ..serve.limits import Limits
 
 _REQUESTS = 200
 """Requests that are drawn unless the user says how many."""
@@ -52,7 +52,7 @@ class _Deployment:
     """Ranks with attention of their own that share the experts."""
     ep: Annotated[int, typer.Option(metavar="N")] = 1
     """Ranks that share out whole experts."""
-    replicas: Annotated[int, typer.Option(metavar="N", min=1)] = 1
+    replicas: Annotated[int, typer.Option(metavar="N", min=1, max=2**20)] = 1
     """Engines."""
     prefill: Annotated[str | None, typer.Option(metavar="LAYOUT")] = None
     """Engines that compute prompts alone, such as tp=4,replicas=2; those above then generate."""
@@ -77,7 +77,7 @@ class _Load(_Deployment):
     their times, and --num-requests takes the first ones."""
     rate: Annotated[float | None, typer.Option(metavar="X")] = None
     """Requests a second."""
-    concurrency: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**24)] = None
     """Requests that are there at any time, instead of a rate."""
     num_requests: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000_000)] = None
     """Requests; 200 when not given."""
@@ -88,9 +88,9 @@ class _Load(_Deployment):
     """Tokens that are generated, written in the same way. Default: 256."""
     arrival: Annotated[str, typer.Option(metavar="poisson|even|gamma:SHAPE")] = "poisson"
     """Distances between arrivals at a rate."""
-    prefix: Annotated[int, typer.Option(metavar="TOKENS", min=0)] = 0
+    prefix: Annotated[int, typer.Option(metavar="TOKENS", min=0, max=2**24)] = 0
     """Tokens at the start of each prompt that requests share."""
-    prefixes: Annotated[int, typer.Option(metavar="N", min=1)] = 1
+    prefixes: Annotated[int, typer.Option(metavar="N", min=1, max=2**24)] = 1
     """Different texts of such starts."""
     seed: Annotated[int, typer.Option(min=0)] = 0
     """Seed of the drawn load."""
@@ -100,15 +100,17 @@ class _Load(_Deployment):
 class _Scheduler(_Load):
     """Scheduler. What is not given is as the engine has it."""
 
-    max_num_seqs: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    max_num_seqs: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**20)] = None
     """Requests that run at a time."""
-    max_num_batched_tokens: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    max_num_batched_tokens: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**24)] = (
+        None
+    )
     """Tokens of a step."""
-    max_model_len: Annotated[int | None, typer.Option(metavar="N", min=2)] = None
+    max_model_len: Annotated[int | None, typer.Option(metavar="N", min=2, max=2**24)] = None
     """Tokens of a request, with its output."""
     block_size: Annotated[int | None, typer.Option(metavar="N", min=1, max=4096)] = None
     """Tokens of a block of the cache."""
-    blocks: Annotated[int | None, typer.Option(metavar="N", min=1)] = None
+    blocks: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**26)] = None
     """Blocks of the cache, instead of those that fit."""
     gpu_memory: Annotated[float | None, typer.Option(metavar="X", min=0.01, max=1)] = None
     """Part of the memory that the engine takes."""
@@ -159,12 +161,15 @@ def serve(model: ModelName, each: ServeOptions) -> None:
         outputs = {"--json": each.json, "--csv": each.csv, "--report": each.report}
         output.claim(outputs, model, each.platform, each.requests)
         promised = limits(each.slo)
-        found, warnings = _served(model, each, promised)
+        for name, value in (("--gpu-memory", each.gpu_memory), ("--price", each.price)):
+            if value is not None and not math.isfinite(value):
+                raise InputError([Problem("", name, f"invalid number: {value}", "a number")])
+        found, warnings = _served(model, each)
         for warning in warnings:
             output.log(f"warning: {warning}")
         changes = []
         if not each.no_what_if and len(found.answers) <= MOST_REQUESTS:
-            changes = what_if(found, promised, each.routing)
+            changes = what_if(found, promised, each.routing, each.backend)
         document = as_dict(found, promised, each.price, warnings, changes)
         whole = {"schema": document.pop("schema"), "version": __version__, "model": model}
         output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
@@ -179,7 +184,7 @@ def serve(model: ModelName, each: ServeOptions) -> None:
             words.show(shown, output.console())
 
 
-def _served(model: str, each: ServeOptions, promised: Limits) -> tuple[Served, list[str]]:
+def _served(model: str, each: ServeOptions) -> tuple[Served, list[str]]:
     """The result, and warnings."""
     from ..model.decoder_reader import decoder
     from ..model.files import load_model
@@ -189,7 +194,6 @@ def _served(model: str, each: ServeOptions, promised: Limits) -> tuple[Served, l
     from ..serve.verdict import queue_grows
     from ..serve.words import pool
 
-    del promised
     target = Platform.load(each.platform, settings(each.set_, each.npus))
     loaded = load_model(model)
     shape, load = decoder(loaded), _load(each)
@@ -206,6 +210,9 @@ def _served(model: str, each: ServeOptions, promised: Limits) -> tuple[Served, l
         choices=choices,
     )  # fmt: skip
     warnings = [*target.warnings, *loaded.notes, *load.notes, *asked.notes, *main.warnings]
+    if each.backend is not None and each.prefill is None:
+        message = "there is no way between engines"
+        raise InputError([Problem("", "--backend", message, "with --prefill, or without it")])
     with output.progress("requests") as update:
         if each.prefill is None:
             found = serve(main, load, routing=each.routing, progress=update)
@@ -291,6 +298,12 @@ def _load(each: ServeOptions) -> Load:
         given = "both are given" if each.rate is not None else "none is given"
         message = f"requests come at a rate or by concurrency, and {given}"
         raise InputError([Problem("", "--rate", message, "--rate 4, or --concurrency 64")])
+    if each.concurrency is not None and each.arrival != "poisson":
+        message = "requests arrive when others end"
+        raise InputError([Problem("", "--arrival", message, "with --rate, or without it")])
+    if each.prefixes > 1 and not each.prefix:
+        message = "prompts have no common start"
+        raise InputError([Problem("", "--prefixes", message, "--prefix TOKENS")])
     return drawn(
         each.num_requests or _REQUESTS,
         lengths(each.input_tokens or _INPUT, "--input-tokens"),

@@ -141,12 +141,19 @@ def _parts(found: Served) -> Table:
     return Table("Parts of a step", ("part", "in a step", "share"), rows, note)
 
 
+def _gain(each: Change) -> str:
+    """By how much goodput changes; from nothing, what it becomes."""
+    if each.before:
+        return f"{each.goodput / each.before - 1:+.0%}"
+    return f"0 to {each.goodput:,.3g} a second"
+
+
 def _changes(changes: Sequence[Change], limits: Limits) -> Table:
     rows = [
         (
             each.said,
             number(each.served.gpus),
-            f"{each.goodput - 1:+.0%}",
+            _gain(each),
             f"{each.ttft - 1:+.0%}",
             f"{each.tpot - 1:+.0%}",
         )
@@ -161,10 +168,9 @@ def _over_time(found: Served) -> Chart:
     engines = found.decode or found.engines
     blocks = engines.blocks * engines.layout.dp * engines.count
     records: list[dict[str, Any]] = []
-    for at, running, waiting, used in found.samples:
+    for at, running, waiting, _ in found.samples:
         records.append({"time": round(at, 6), "what": "running", "requests": running})
         records.append({"time": round(at, 6), "what": "waiting", "requests": waiting})
-        del used
     peak = max((used for *_, used in found.samples), default=0)
     spec: dict[str, Any] = {
         "mark": {"type": "line", "interpolate": "step-after"},
@@ -179,7 +185,7 @@ def _over_time(found: Served) -> Chart:
             },
         },
     }
-    note = f"At most {share(peak / blocks)} of the cache of keys and values is in use."
+    note = f"In these states up to {share(peak / blocks)} of the cache is in use."
     return Chart("requests", "Requests in the engines", records, spec, note)
 
 

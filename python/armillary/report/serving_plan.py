@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..serve.search import Choice, Found
 
 _NOTE = (
-    "Each deployment was simulated from event to event, at the largest load that keeps the service "
-    "level. The closed form chose which ones to simulate, so a better one may be missing."
+    "Each deployment was simulated from event to event: at the best load by the closed form, and "
+    "with fewer requests until the service level held. A better one may be missing."
 )
 _FRONTIER = (
     "By the closed form, for the lengths of the requests. Each point is a layout with a number of "
@@ -61,6 +61,8 @@ def _why(found: Found) -> str:
     ahead = best.tokens_per_gpu / other.tokens_per_gpu - 1
     if best.dollars is not None and other.dollars is not None:
         ahead = other.dollars / best.dollars - 1
+    if ahead < 0.005:
+        return f"{what}, as {other.candidate.said()} on {other.platform}"
     return f"{what}, {ahead:.0%} ahead of {other.candidate.said()} on {other.platform}"
 
 

@@ -144,6 +144,14 @@ def deploy(
     held = footprint(model, layout, precision, tokens, sequences)
     memory = file.memory if chosen.memory is None else chosen.memory
     found, rest = blocks(held, capacity, memory, block, sequences)
+    if held.weights + held.context > capacity:
+        raise InputError([_too_small(held, capacity, memory, 0, longest, platform)])
+    if chosen.blocks and chosen.blocks > found:
+        warnings.append(f"{chosen.blocks} blocks are more than the {found} that fit the memory")
+    if not chosen.graphs:
+        warnings.append("steps without CUDA graphs: the launches of the host are not counted")
+    if layout.pp > 1:
+        warnings.append("the time of activations between stages is not counted")
     count_blocks = chosen.blocks or found
     if held.token == 0:
         count_blocks = max(count_blocks, sequences * -(-longest // block))

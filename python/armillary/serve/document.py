@@ -89,7 +89,7 @@ def as_dict(
             {
                 "said": each.said,
                 "gpus": each.served.gpus,
-                "goodput": each.goodput - 1,
+                "goodput": each.goodput / each.before - 1 if each.before else None,
                 "ttft": each.ttft - 1,
                 "tpot": each.tpot - 1,
             }
@@ -165,9 +165,8 @@ def _cached(found: Served) -> float:
 
 
 def _batch(found: Served) -> float:
-    """Requests in a step, over all steps, by Little's law on the time that requests run."""
-    running = sum(each.end - each.admitted for each in found.answers)
-    return running / found.busy if found.busy else 0.0
+    """Requests in a step, over all steps."""
+    return found.in_steps / found.steps if found.steps else 0.0
 
 
 def _peak(found: Served) -> float:

@@ -1,7 +1,6 @@
 """Requests: how many tokens each has, what their prompts share, when they arrive.
 
-Here: drawn loads. Recorded ones are read by `traces.py`. Draws use integers and the generator of
-Python alone, so that the same seed gives the same load on every machine."""
+Here: drawn loads. Recorded ones are in `traces/`. The same seed gives the same load."""
 
 from __future__ import annotations
 
@@ -10,8 +9,11 @@ import random
 from dataclasses import dataclass, field
 
 from ..errors import InputError, Problem
+from ..units import counted
 
 PICOSECONDS = 10**12
+LAST = 9_000_000 * PICOSECONDS
+"""Latest arrival: times have 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ def gaps(arrival: str, rate: float, count: int, source: random.Random) -> list[i
         shape = float(shape_text) if shape_text else 1.0
     except ValueError:
         shape = 0.0
-    if kind not in ("poisson", "even", "gamma") or not 0.01 <= shape <= 1000:
+    known = kind == "gamma" or (kind in ("poisson", "even") and not shape_text)
+    if not known or not 0.01 <= shape <= 1000:
         help_ = "poisson, even, gamma:SHAPE with a shape from 0.01 to 1000"
         raise InputError([Problem("", "arrival", f"unknown arrivals: {arrival!r}", help_)])
     at, times = 0.0, []
@@ -125,6 +128,10 @@ def gaps(arrival: str, rate: float, count: int, source: random.Random) -> list[i
             at += source.gammavariate(shape, 1 / (shape * rate))
         else:
             at += source.expovariate(rate)
+    if times[-1] > LAST:
+        message = f"the last of {count} requests arrives after {times[-1] / PICOSECONDS:,.0f} s"
+        help_ = f"a higher rate, or fewer requests: at most {LAST / PICOSECONDS:,.0f} s"
+        raise InputError([Problem("", "rate", message, help_)])
     return times
 
 
@@ -142,11 +149,14 @@ def drawn(
 ) -> Load:
     """`count` requests of drawn lengths. `prefix` tokens at the start of each prompt are one of
     `prefixes` texts. They arrive at `rate` a second, or `concurrency` at a time."""
+    if prefix and prefix >= prompt.mean * prompt.low:
+        message = f"{prefix} tokens at the start of prompts that may have fewer"
+        raise InputError([Problem("", "prefix", message, "longer prompts (--input-tokens)")])
     source = random.Random(seed)
     requests = []
     for number in range(count):
         tokens, generated = prompt.draw(source), output.draw(source)
-        shared = min(prefix, tokens - 1)
+        shared = min(prefix, tokens - 1)  # a lognormal prompt may be shorter
         pieces = [(number + prefixes, tokens - shared)]
         if shared > 0:
             pieces.insert(0, (source.randrange(prefixes), shared))
@@ -157,5 +167,5 @@ def drawn(
             tuple(requests), times, said=f"{count:,} requests, {rate:g} a second ({arrival})"
         )
     there = concurrency or 1
-    said = f"{count:,} requests, {there:,} at a time"
+    said = f"{counted(count, 'request')}, {there:,} at a time"
     return Load(tuple(requests), None, there, said)

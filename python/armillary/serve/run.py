@@ -98,6 +98,8 @@ class Served:
     answers: tuple[Answer, ...]
     itl: Spread
     steps: int
+    in_steps: int
+    """Requests of all steps: one that is in two steps counts twice."""
     busy: float
     """Seconds of steps, over all engines."""
     parts: tuple[Part, ...]
@@ -199,7 +201,8 @@ def serve(
     sums, states = found.sums(), found.samples()
     return Served(
         engines, decode, load, answers, _gaps(found),
-        sum(each[0] for each in sums), sum(each[3] for each in sums) / PICOSECONDS,
+        sum(each[0] for each in sums), sum(each[1] for each in sums),
+        sum(each[3] for each in sums) / PICOSECONDS,
         _parts(engines, decode, sums),
         tuple((at / PICOSECONDS, runs, waits, used) for at, runs, waits, used in states),
     )  # fmt: skip

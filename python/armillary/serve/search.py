@@ -22,6 +22,7 @@ from .limits import Limits
 from .load import Lengths, Load, drawn
 from .run import Served, serve
 from .transfer import transfer
+from .verdict import queue_grows
 
 SCHEMA = "armillary.serve-plan/1"
 SHARE = 0.9
@@ -120,7 +121,7 @@ def search(
         InputError: no deployment keeps the service level; the reasons are named.
     """
     means = Means.of(job.load(256, 1))
-    longest = job.load(4096, 1).longest
+    longest = job.load(_MOST_REQUESTS, 1).longest
     all_: list[Candidate] = []
     points: list[Point] = []
     refused: dict[str, int] = {}
@@ -227,7 +228,7 @@ def _at_rate(
         load = job.load(min(_MOST_REQUESTS, max(400, 4 * there)), rate=rate)
         served = _served(each, load)
         share = kept(served, job.limits, 0)
-        if share >= SHARE:
+        if share >= SHARE and not queue_grows(served):
             return _choice(each, served, share, rate, prices)
         late = job.limits.ttft is not None and served.ttft.p90 > job.limits.ttft
         if each.prompts is not None and late:

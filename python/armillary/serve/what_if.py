@@ -22,15 +22,19 @@ class Change:
 
     said: str
     served: Served
+    before: float
+    """Requests a second within the service level without the change; all of them without one."""
     goodput: float
-    """Requests a second within the service level over those before; throughput without one."""
+    """The same with the change."""
     ttft: float
     """Mean time to the first token over that before."""
     tpot: float
     """Mean time of each later token over that before."""
 
 
-def what_if(found: Served, limits: Limits, routing: str) -> list[Change]:
+def what_if(
+    found: Served, limits: Limits, routing: str, backend: str | None = None
+) -> list[Change]:
     """The changes, those that help most first: more engines, other layouts, narrower caches.
 
     Changes that the memory, the model or the platform does not allow are left out."""
@@ -40,19 +44,20 @@ def what_if(found: Served, limits: Limits, routing: str) -> list[Change]:
         room = engines.platform.npus
         if engines.gpus + (decode.gpus if decode else 0) > room:
             continue
-        way = transfer(engines.platform, engines, decode) if decode else ()
+        way = transfer(engines.platform, engines, decode, backend) if decode else ()
         served = serve(engines, found.load, decode=decode, transfer=way, routing=routing)
         after = served.goodput(limits.ttft, limits.tpot)
         changes.append(
             Change(
                 said,
                 served,
-                after / before if before else 0.0,
+                before,
+                after,
                 served.ttft.mean / found.ttft.mean,
                 served.tpot.mean / found.tpot.mean if found.tpot.mean else 1.0,
             )
         )
-    return sorted(changes, key=lambda each: (-round(each.goodput, 3), each.ttft, each.said))
+    return sorted(changes, key=lambda each: (-round(each.goodput, 9), each.ttft, each.said))
 
 
 def _changed(found: Served) -> Iterator[tuple[str, Engines, Engines | None]]:

@@ -75,6 +75,21 @@ def test_the_closed_form_is_close_to_the_simulation() -> None:
         assert ordered[int(0.95 * (len(ordered) - 1))] < 0.10
 
 
+def test_many_prompts_in_a_step_do_not_beat_the_simulation() -> None:
+    """Short prompts and outputs: dozens of new prompts in each step, up to the budget of tokens."""
+    shape, platform = decoder(load_model("llama-3-8b")), Platform.load("dgx-h100")
+    for prompt, output, there in ((32, 2, 256), (32, 2, 1024), (16, 1, 1024), (1024, 1, 64)):
+        load = drawn(12 * there, Lengths(prompt), Lengths(output), concurrency=there)
+        engines = deploy(
+            shape, platform, load_engine("vllm"), Layout(), Precision("fp8"), longest=load.longest
+        )
+        served = serve(engines, load)
+        (at,) = balances(engines, Means.of(load), [there])
+        assert at.rate == pytest.approx(plateau(served, there), rel=0.2)
+        # Little's law.
+        assert at.ttft + (output - 1) * at.tpot == pytest.approx(there / at.rate, rel=0.2)
+
+
 def job(**given: object) -> Job:
     words: dict[str, object] = {
         "model": decoder(load_model("llama-3-8b")),
@@ -149,7 +164,7 @@ def test_the_verb_plans_deployments(armillary: Armillary, tmp_path: Path) -> Non
         (("--serve", "--seq", "4096"), "means nothing with --serve"),
         (("--slo", "tpot=20ms"), "needs --serve"),
         (("--serve", "--rate", "0"), "invalid rate"),
-        (("--serve", "--price", "a100=2"), "no price of dgx-h100"),
+        (("--serve", "--price", "a100=2"), "no platform of this plan: a100"),
         (("--serve", "--slo", "tpot=1us"), "no deployment keeps the service level"),
         (("--serve", "--rate", "100000"), "no deployment keeps the service level"),
         (("--serve", "--engine", "vllm,llm"), "unknown engine"),

@@ -30,6 +30,7 @@ from armillary.serve import (
     load_engine,
     serve,
 )
+from armillary.serve.document import as_dict
 from armillary.serve.hits import hits
 from armillary.serve.limits import Limits
 from armillary.serve.steady import steady
@@ -205,6 +206,13 @@ def test_goodput_counts_requests_that_keep_both_limits() -> None:
         (("--rate", "4", "--prefill", "tp=8"), "the engines have 9 GPUs"),
         (("--rate", "4", "--max-model-len", "100"), "more than 100"),
         (("--rate", "4", "--routing", "magic"), "routing"),
+        (("--rate", "4", "--prefix", "2000"), "may have fewer"),
+        (("--rate", "4", "--prefixes", "3"), "no common start"),
+        (("--rate", "4", "--arrival", "even:7"), "unknown arrivals"),
+        (("--concurrency", "4", "--arrival", "gamma:2"), "when others end"),
+        (("--rate", "4", "--backend", "flow"), "no way between engines"),
+        (("--rate", "0.000001", "--num-requests", "100"), "arrives after"),
+        (("--rate", "4", "--price", "nan"), "invalid number"),
     ],
 )
 def test_bad_input_is_named(armillary: Armillary, words: tuple[str, ...], said: str) -> None:
@@ -220,6 +228,29 @@ def test_platforms_without_kernels_and_too_small_ones_are_refused() -> None:
         engines(load, platform=Platform.load("mi300x-8"))
     with pytest.raises(InputError, match="are left"):
         engines(load, model=model("llama-3-70b"))
+    with pytest.raises(InputError, match="are left"):
+        engines(load, model=model("llama-3-70b"), choices=Choices(blocks=1000))
+    many = engines(load, choices=Choices(blocks=100_000))
+    assert any("more than" in each for each in many.warnings)
+
+
+def test_steps_without_graphs_and_stages_are_warned_of() -> None:
+    load = drawn(1, Lengths(10), Lengths(10), concurrency=1)
+    kind = engines(load, layout=Layout(pp=2), choices=Choices(graphs=False))
+    assert any("CUDA graphs" in each for each in kind.warnings)
+    assert any("stages" in each for each in kind.warnings)
+
+
+def test_a_change_of_nothing_is_no_loss() -> None:
+    """No request keeps the level; a change that repairs it has no percentage."""
+    load = drawn(64, Lengths(200), Lengths(20), concurrency=32)
+    found = serve(engines(load), load)
+    limits = Limits(None, 0.99 * min(each.tpot for each in found.answers if each.tpot))
+    changes = what_if(found, limits, "round_robin")
+    assert all(each.before == 0 for each in changes)
+    assert any(each.goodput > 0 for each in changes)
+    rows = as_dict(found, limits, None, [], changes)["what_if"]
+    assert all(each["goodput"] is None for each in rows)
 
 
 def test_page_in_words_and_html(armillary: Armillary, tmp_path: Path) -> None:
@@ -250,7 +281,7 @@ def test_what_if_simulates_changes_with_the_same_requests() -> None:
     (more,) = (each for each in changes if each.said == "one more engine (1 GPU)")
     two = serve(engines(load, count=2), load)
     assert more.served.answers == two.answers
-    assert more.goodput == two.goodput(0.5, 0.02) / found.goodput(0.5, 0.02)
+    assert (more.before, more.goodput) == (found.goodput(0.5, 0.02), two.goodput(0.5, 0.02))
 
 
 def test_steady_means_have_their_error() -> None:
