@@ -54,6 +54,8 @@ NOT_FUZZED = {
     "machine.py _fields": _MACHINE,
     "bench/run.py _machine": _MACHINE,
     "report/page.py _file": _DATA,
+    "measured/serving.py measured": _DATA,
+    "measured/serving.py requests": _DATA,
     "report/viewer.py _comment": _DATA,
     "report/viewer.py _bundle": _DATA,
     "uncertainty/tables.py of": _DATA,

@@ -2,9 +2,9 @@
 
 use crate::signals::minded;
 use ::serve::{
-    Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Policy, Request, Routing, Settings,
-    Sglang, Stopped, Sums, Table, Term, Timing, Transfer, Trtllm, balance, output_of, run,
-    unbounded,
+    Admission, Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Policy, Request, Routing,
+    Settings, Sglang, Stopped, Sums, Table, Term, Timing, Transfer, Trtllm, balance, output_of,
+    run, unbounded,
 };
 use executor::Progress;
 use pyo3::exceptions::PyValueError;
@@ -50,6 +50,12 @@ pub struct KindRow {
     mixed_graphs: bool,
     eager: f64,
     overlapped: bool,
+    every: u32,
+    patience: u32,
+    part: f64,
+    balanced: bool,
+    front_at: Vec<f64>,
+    front_seconds: Vec<f64>,
     /// Whose rules hold: `vllm`, `sglang` or `trtllm`.
     #[pyo3(default = "vllm".to_owned())]
     policy: String,
@@ -161,6 +167,13 @@ impl KindRow {
                 overlapped: self.overlapped,
             },
             acceptance: self.acceptance,
+            admission: Admission {
+                every: self.every,
+                patience: self.patience,
+                part: self.part,
+                balanced: self.balanced,
+            },
+            front: Line::new(self.front_at, self.front_seconds).ok_or_else(|| wrong("front"))?,
         })
     }
 }

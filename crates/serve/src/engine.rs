@@ -2,9 +2,22 @@
 
 use crate::request::Request;
 use crate::scheduler::{Batch, Part, Policy, Scheduler, Settings, Token};
-use crate::timing::{Timing, Work};
+use crate::timing::{Line, Timing, Work};
 use engine::Random;
 use std::collections::VecDeque;
+
+/// When an engine takes up the prompts that wait. One that runs nothing does so at once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Admission {
+    /// Steps without prompts between two looks at what arrived (SGLang's receive interval).
+    pub every: u32,
+    /// Steps that prompts wait for others at most; 0 for none.
+    pub patience: u32,
+    /// Part of a step's tokens that ends the wait (TensorRT-LLM's batch wait).
+    pub part: f64,
+    /// A prompt on each rank ends the wait (TensorRT-LLM's balance of attention ranks).
+    pub balanced: bool,
+}
 
 /// Engines that are all alike.
 #[derive(Clone, Debug)]
@@ -21,6 +34,10 @@ pub struct Kind {
     pub timing: Timing,
     /// Probability that a draft is right where all before it are, by its place.
     pub acceptance: Vec<f64>,
+    /// When prompts are taken up.
+    pub admission: Admission,
+    /// Seconds by tokens of a prompt until the scheduler knows the request: server and tokenizer.
+    pub front: Line,
 }
 
 /// A step that has begun.
@@ -62,6 +79,12 @@ pub(crate) struct Engine<'a> {
     /// Steps to schedule until each of those in flight has seen the last request come or go.
     pub stirred: usize,
     pub sums: Sums,
+    /// What arrived at each rank and its scheduler does not know: request and tokens brought.
+    mail: Vec<Vec<(u32, Request, u32)>>,
+    /// Steps since the last look at what arrived.
+    looked: u32,
+    /// Steps for which prompts have waited for others.
+    waited: u32,
 }
 
 /// Changes by the scheduler, for records.
@@ -91,23 +114,39 @@ impl<'a> Engine<'a> {
             flights: VecDeque::new(),
             stirred: 0,
             sums: Sums { terms: vec![0.0; kind.timing.terms.len()], ..Sums::default() },
+            mail: vec![Vec::new(); kind.ranks as usize],
+            looked: 0,
+            waited: 0,
         }
     }
 
     /// A request arrives at a rank.
     pub fn add(&mut self, rank: usize, number: u32, request: &Request, brought: u32) {
-        self.ranks[rank].add(number, request, brought);
+        let rule = &self.kind.admission;
+        if rule.every > 1 || rule.patience > 0 {
+            self.mail[rank].push((number, request.clone(), brought));
+        } else {
+            self.ranks[rank].add(number, request, brought);
+        }
         self.stirred = self.depth;
+    }
+
+    /// Requests that wait, in the scheduler of a rank or for it.
+    pub fn waiting(&self, rank: usize) -> usize {
+        self.ranks[rank].waiting() + self.mail[rank].len()
     }
 
     /// Requests that wait or run.
     pub fn requests(&self, rank: usize) -> usize {
-        self.ranks[rank].waiting() + self.ranks[rank].running()
+        self.waiting(rank) + self.ranks[rank].running()
     }
 
     /// Begins all steps that may begin now.
     pub fn begin(&mut self, now: u64, notes: &mut impl Notes) {
         while self.flights.len() < self.depth {
+            if self.admits() {
+                self.deliver();
+            }
             let batches: Vec<Batch> = self.ranks.iter_mut().map(Scheduler::schedule).collect();
             for batch in &batches {
                 batch.preempted.iter().for_each(|&request| notes.preempted(request));
@@ -131,6 +170,8 @@ impl<'a> Engine<'a> {
             self.stirred = self.stirred.saturating_sub(1);
             let quiet = batches.iter().all(|batch| batch.preempted.is_empty() && batch.steady);
             let work: Vec<Work> = batches.iter().map(Work::of).collect();
+            let prompts = work.iter().any(|work| !work.chunks.is_empty());
+            self.looked = if prompts { self.kind.admission.every } else { self.looked + 1 };
             let (terms, graph) = self.kind.timing.terms(&work);
             let time = self.kind.timing.total(&terms, graph);
             let end = self.pass(now, time);
@@ -139,11 +180,66 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Counts quiet steps, whose looks at what arrived found nothing.
+    pub fn looked_in_vain(&mut self, steps: u64) {
+        let every = u64::from(self.kind.admission.every.max(1));
+        if steps > 0 {
+            self.looked = ((u64::from(self.looked) + steps - 1) % every + 1) as u32;
+        }
+    }
+
+    /// Whether prompts that wait are held back by a rule.
+    pub fn holds(&self) -> bool {
+        self.mail.iter().any(|mail| !mail.is_empty())
+    }
+
+    /// Gives schedulers what arrived.
+    fn deliver(&mut self) {
+        for (rank, mail) in self.ranks.iter_mut().zip(&mut self.mail) {
+            for (number, request, brought) in mail.drain(..) {
+                rank.add(number, &request, brought);
+                self.stirred = self.depth;
+            }
+        }
+    }
+
+    /// Whether the next step takes up prompts.
+    fn admits(&mut self) -> bool {
+        let rule = &self.kind.admission;
+        let idle = self.ranks.iter().all(|rank| rank.running() == 0);
+        let looks = idle || self.looked >= rule.every;
+        if looks {
+            self.looked = 0;
+        }
+        if idle || !self.holds() {
+            self.waited = 0;
+            return true;
+        }
+        if !looks {
+            return false;
+        }
+        let enough = if rule.balanced {
+            self.mail.iter().all(|mail| !mail.is_empty())
+        } else {
+            let most = f64::from(self.kind.settings.tokens) * rule.part;
+            self.ranks.iter().zip(&self.mail).any(|(rank, mail)| {
+                let prompts: u64 = mail.iter().map(|each| u64::from(each.1.prompt_tokens())).sum();
+                (rank.running() as u64 + prompts) as f64 >= most
+            })
+        };
+        if !enough && self.waited < rule.patience {
+            self.waited += 1;
+            return false;
+        }
+        self.waited = 0;
+        true
+    }
+
     /// A batch passes all stages, each `time` long. Its end.
     pub fn pass(&mut self, now: u64, time: u64) -> u64 {
         let mut at = now;
         for stage in &mut self.stages {
-            at = at.max(*stage) + time;
+            at = at.max(*stage).saturating_add(time);
             *stage = at;
         }
         at

@@ -147,7 +147,7 @@ pub(crate) struct Run<'a> {
     turns: [u64; 2],
     /// When the sender of each engine is free.
     senders: Vec<u64>,
-    /// Requests that arrive later, with their times.
+    /// Requests that schedulers do not know yet, in the order of the times when they will.
     coming: VecDeque<(u64, u32)>,
     /// Requests that arrive when another one is done.
     closed: VecDeque<u32>,
@@ -179,15 +179,15 @@ impl<'a> Run<'a> {
         }
         let unknown =
             Record { admitted: u64::MAX, first: u64::MAX, end: u64::MAX, ..Record::default() };
-        let (coming, closed) = match arrivals {
+        let count = requests.len() as u32;
+        let (there, closed): (Vec<(u64, u32)>, _) = match arrivals {
             Arrivals::Open(times) => (times.iter().copied().zip(0..).collect(), VecDeque::new()),
             Arrivals::Closed(most) => {
-                let count = requests.len() as u32;
                 let most = count.min(*most);
                 ((0..most).map(|request| (0, request)).collect(), (most..count).collect())
             }
         };
-        Run {
+        let mut run = Run {
             fleet,
             requests,
             senders: vec![0; engines.len()],
@@ -200,13 +200,24 @@ impl<'a> Run<'a> {
                 gaps: Gaps::default(),
             },
             turns: [0; 2],
-            coming,
+            coming: VecDeque::new(),
             closed,
             done: 0,
             samples: Vec::new(),
             stride: (1, 0),
             step_by_step: false,
-        }
+        };
+        there.into_iter().for_each(|(time, request)| run.come(request, time));
+        run
+    }
+
+    /// A request is sent. Its engine's scheduler knows it a while later.
+    fn come(&mut self, request: u32, now: u64) {
+        self.records.records[request as usize].arrival = now;
+        let tokens = f64::from(self.requests[request as usize].prompt_tokens());
+        let known = now + (self.fleet.engines.front.value(tokens) * 1e12).round().max(0.0) as u64;
+        let place = self.coming.partition_point(|&(time, _)| time <= known);
+        self.coming.insert(place, (known, request));
     }
 
     /// Runs to the end.
@@ -231,8 +242,7 @@ impl<'a> Run<'a> {
                 }
             }
             while self.coming.front().is_some_and(|&(time, _)| time <= now) {
-                let (time, request) = self.coming.pop_front().expect("one is coming");
-                self.records.records[request as usize].arrival = time;
+                let (_, request) = self.coming.pop_front().expect("one is coming");
                 self.arrive(request, false, &mut stirred);
             }
             stirred.sort_unstable();
@@ -346,7 +356,7 @@ impl<'a> Run<'a> {
             record.end = now;
             self.done += 1;
             if let Some(next) = self.closed.pop_front() {
-                self.coming.push_back((now, next));
+                self.come(next, now);
             }
         }
     }
@@ -381,9 +391,9 @@ impl<'a> Run<'a> {
         self.stride.1 = self.stride.0 - 1;
         let mut sample = Sample { time: now, running: 0, waiting: 0, blocks: 0 };
         for (number, engine) in self.engines.iter().enumerate() {
-            for rank in &engine.ranks {
+            for (at, rank) in engine.ranks.iter().enumerate() {
                 sample.running += rank.running() as u32;
-                sample.waiting += rank.waiting() as u32;
+                sample.waiting += engine.waiting(at) as u32;
                 if number >= self.first || self.fleet.decode.is_none() {
                     sample.blocks += rank.settings.blocks - rank.free_blocks();
                 }

@@ -32,7 +32,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use crate::engine::{Kind, Sums};
+pub use crate::engine::{Admission, Kind, Sums};
 pub use balance::{Balance, Means, balance};
 pub use content::{Piece, output_of};
 pub use fleet::{Arrivals, Fleet, Outcome, Record, Routing, Sample, Stopped, Transfer, run};

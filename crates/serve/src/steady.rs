@@ -18,6 +18,7 @@ impl Engine<'_> {
     pub fn coast(&mut self, until: u64, gaps: &mut Gaps, last: &mut [u64]) -> u64 {
         let asynchronous = self.asynchronous;
         let settled = self.stirred == 0
+            && !self.holds()
             && self.flights.len() == self.depth
             && self.flights.iter().all(|flight| flight.quiet)
             && self
@@ -87,6 +88,7 @@ impl Engine<'_> {
         for group in groups {
             group.settle(self, last);
         }
+        self.looked_in_vain(steps);
         steps
     }
 }

@@ -126,6 +126,8 @@ prop_compose! {
         window in prop::sample::select(vec![0u32, 50]),
         overlapped in any::<bool>(),
         routing in prop::sample::select(vec![Routing::RoundRobin, Routing::LeastLoaded, Routing::Prefix(2)]),
+        held in (prop::sample::select(vec![0u32, 0, 5]), prop::sample::select(vec![0u32, 0, 7]), any::<bool>()),
+        front in prop::sample::select(vec![0.0, 3e-3]),
     ) -> Fleet {
         let kind = |settings: Settings| Kind {
             engines: numbers.0,
@@ -134,6 +136,8 @@ prop_compose! {
             settings,
             timing: timing(window, overlapped),
             acceptance: vec![0.7, 0.5],
+            admission: Admission { every: held.0, patience: held.1, part: 0.5, balanced: held.2 },
+            front: Line::new(vec![0.0, 100.0], vec![front, 2.0 * front]).unwrap(),
         };
         let transfer = Transfer { seconds: Line::new(vec![0.0, 100.0], vec![1e-4, 1e-3]).unwrap() };
         Fleet { engines: kind(settings), decode: apart.then(|| (kind(decode), transfer)), routing }
@@ -210,11 +214,81 @@ proptest! {
     #[test]
     fn nobody_is_overtaken(mut fleet in fleets().prop_filter("in order", in_order), requests in requests(), arrivals in arrivals()) {
         fleet.engines.settings.priority = false;
+        fleet.engines.front = Line::new(vec![0.0], vec![0.0]).unwrap();
         (fleet.engines.engines, fleet.engines.ranks, fleet.decode) = (1, 1, None);
         let arrivals = open(&arrivals, requests.len());
         let found = run(&fleet, &requests, &arrivals, |_, _| true).unwrap();
         prop_assert!(found.records.windows(2).all(|pair| pair[0].admitted <= pair[1].admitted));
     }
+}
+
+fn alike(settings: Settings, timing: Timing, ranks: u32) -> Kind {
+    let front = Line::new(vec![0.0], vec![0.0]).unwrap();
+    let (acceptance, admission) = (vec![], Admission::default());
+    Kind { engines: 1, ranks, stages: 1, settings, timing, acceptance, admission, front }
+}
+
+/// Steps of 1 ms on so many ranks. Requests of 10 tokens arrive at 3 us, 5.5 ms and 9.5 ms, the
+/// first one with a long output. When each is admitted, in ms.
+fn admitted(ranks: u32, admission: Admission) -> Vec<u64> {
+    let line = Line::new(vec![0.0], vec![1e-3]).unwrap();
+    let terms = vec![Term { name: "step".into(), table: Table::Rows(line), host: false }];
+    let timing =
+        Timing { terms, graphs: vec![], mixed_graphs: false, eager: 0.0, overlapped: false };
+    let settings = Settings { tokens: 40, ..plain() };
+    let engines = Kind { admission, ..alike(settings, timing, ranks) };
+    let fleet = Fleet { engines, decode: None, routing: Routing::RoundRobin };
+    let request = |output: u32| Request {
+        priority: 0,
+        prompt: vec![Piece { content: 1, length: 10 }],
+        output,
+    };
+    let arrivals = Arrivals::Open(vec![3_000_000, 5_500_000_000, 9_500_000_000]);
+    let requests = [request(300), request(5), request(5)];
+    let found = run(&fleet, &requests, &arrivals, |_, _| true).unwrap();
+    found.records.iter().map(|record| record.admitted / 1_000_000_000).collect()
+}
+
+#[test]
+fn an_idle_engine_takes_up_prompts_at_once_and_others_by_their_rule() {
+    let held = |ranks, every, patience, part, balanced| {
+        admitted(ranks, Admission { every, patience, part, balanced })
+    };
+    // The next steps begin at 6 and at 10 ms.
+    assert_eq!(held(1, 0, 0, 0.0, false), [0, 6, 10]);
+    // A look after the step of the first prompt, at 1 ms, and then after every 4 or 8 steps. The
+    // second prompt is seen at 9 ms, and the look after its step finds the third one.
+    assert_eq!(held(1, 4, 0, 0.0, false), [0, 9, 10]);
+    assert_eq!(held(1, 8, 0, 0.0, false), [0, 9, 10]);
+    assert_eq!(held(1, 3, 0, 0.0, false), [0, 7, 11]);
+    // Prompts wait for 6 steps, or until half of 40 tokens are there.
+    assert_eq!(held(1, 0, 6, 0.9, false), [0, 12, 12]);
+    assert_eq!(held(1, 0, 6, 0.5, false), [0, 10, 10]);
+    assert_eq!(held(1, 0, 2, 0.9, false), [0, 8, 12]);
+    // On two ranks the first waits for a prompt on the other one.
+    assert_eq!(held(2, 0, 20, 0.0, true), [0, 10, 10]);
+    assert_eq!(held(2, 0, 2, 0.0, true), [0, 8, 12]);
+}
+
+#[test]
+fn a_request_is_known_after_the_front_has_read_it() {
+    let line = Line::new(vec![0.0, 100.0], vec![0.01, 0.02]).unwrap();
+    let mut fleet = Fleet {
+        engines: alike(plain(), timing(0, false), 1),
+        decode: None,
+        routing: Routing::RoundRobin,
+    };
+    fleet.engines.front = line;
+    let request = |length: u32| Request {
+        priority: 0,
+        prompt: vec![Piece { content: 1, length }],
+        output: 2,
+    };
+    let closed = Arrivals::Closed(1);
+    let found = run(&fleet, &[request(100), request(50)], &closed, |_, _| true).unwrap();
+    let [first, second] = [found.records[0], found.records[1]];
+    assert_eq!((first.arrival, first.admitted), (0, 20_000_000_000));
+    assert_eq!((second.arrival, second.admitted - second.arrival), (first.end, 15_000_000_000));
 }
 
 /// Contexts of one request grow token by token: the time of each step is that of the tables.
@@ -224,11 +298,8 @@ fn a_single_request_takes_the_time_of_its_steps() {
     let timing = timing(0, false);
     let request =
         Request { priority: 0, prompt: vec![Piece { content: 1, length: 100 }], output: 11 };
-    let fleet = Fleet {
-        engines: Kind { engines: 1, ranks: 1, stages: 1, settings, timing, acceptance: vec![] },
-        decode: None,
-        routing: Routing::RoundRobin,
-    };
+    let fleet =
+        Fleet { engines: alike(settings, timing, 1), decode: None, routing: Routing::RoundRobin };
     let found = run(&fleet, &[request], &Arrivals::Open(vec![5]), |_, _| true).unwrap();
     let host = 5e-4 + 1e-6;
     // Two chunks of the prompt, of 64 and 36 tokens, launched one by one.

@@ -41,7 +41,18 @@ def text(table: Table, rows: int, **changed: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("table", SERVING)
+@pytest.mark.parametrize("table", SERVING[:3])
+def test_every_row_is_predicted_or_has_a_reason(
+    table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The drawn words name no GPU, model or engine."""
+    path = tmp_path / "t.csv"
+    path.write_text(text(table, 7, **{table.amounts[0]: ""}))
+    assert main([str(path)]) == 0
+    assert "serving: 0 predicted, 7 left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("table", SERVING[3:])
 def test_rows_are_counted_with_the_reason(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

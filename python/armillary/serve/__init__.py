@@ -3,6 +3,7 @@
 An engine schedules requests step by step as vLLM, SGLang or TensorRT-LLM do. The time of a step
 comes from its kernels and collectives."""
 
+from .calibrate import Calibrated, calibrated
 from .deployment import Choices, Engines, deploy
 from .engines import Engine, engines, load_engine
 from .layout import Layout, Precision
@@ -11,6 +12,7 @@ from .run import Answer, Served, Spread, serve
 
 __all__ = [
     "Answer",
+    "Calibrated",
     "Choices",
     "Engine",
     "Engines",
@@ -21,6 +23,7 @@ __all__ = [
     "Request",
     "Served",
     "Spread",
+    "calibrated",
     "deploy",
     "drawn",
     "engines",

@@ -9,7 +9,7 @@ from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..platform import Platform
 from .engines import Engine
-from .iteration import Iteration, Term
+from .iteration import Iteration, Term, overheads
 from .layout import BYTES, CACHES, Footprint, Layout, Precision, blocks, footprint
 
 SMALL = 70 * 2**30
@@ -40,6 +40,15 @@ class Choices:
     priority: bool = False
     long_prefill: int = 0
     """Most tokens of one request in a step; 0 without a limit."""
+    look: int = 0
+    """Steps between two looks at what arrived, on an engine that runs (SGLang's
+    `scheduler-recv-interval`)."""
+    patience: int = 0
+    """Steps that prompts wait for others at most (TensorRT-LLM's `batch_wait_timeout_iters`)."""
+    enough: float = 0.0
+    """Part of a step's tokens at which they wait no longer (`batch_wait_max_tokens_ratio`)."""
+    balanced: bool = False
+    """They wait until each rank with attention of its own has one (`enable_balance`)."""
     drafts: int = 0
     """Tokens that are drafted in each step."""
     acceptance: tuple[float, ...] = ()
@@ -75,6 +84,14 @@ class Engines:
         """GPUs of all of them."""
         return self.count * self.layout.gpus
 
+    @property
+    def _eager(self) -> float:
+        """Seconds that the host takes at least to launch the kernels of a step without a graph."""
+        model, file = self.model, self.engine.file
+        experts = sum(model.has_experts(layer) for layer in range(model.layers))
+        launched = file.eager * model.layers + file.eager_experts * experts
+        return launched / self.layout.pp / 1e6
+
     def row(self, longest: int) -> dict[str, Any]:
         """As `_core.serve` takes it, for requests of at most `longest` tokens."""
         chosen, file = self.choices, self.engine.file
@@ -88,10 +105,13 @@ class Engines:
             "lookahead": chosen.drafts, "recomputes_last": False, "whole": file.whole,
             "acceptance": list(chosen.acceptance), "terms": [each.row() for each in self.terms],
             "graphs": self.engine.sizes(self.tokens) if chosen.graphs else [],
-            "mixed_graphs": file.mixed_graphs, "eager": 0.0, "overlapped": self.asynchronous,
+            "mixed_graphs": file.mixed_graphs, "eager": self._eager, "overlapped": self.asynchronous,
             "policy": file.scheduler, "longest_prefix": file.longest_prefix,
             "mixed": file.mixed_chunks, "prefill_tokens": file.prefill_tokens,
             "conservativeness": ranks, "evicts": file.pauses,
+            "every": chosen.look, "patience": chosen.patience, "part": chosen.enough,
+            "balanced": chosen.balanced, "front_at": [0.0, 1.0],
+            "front_seconds": [file.front / 1e3, file.front / 1e3 + file.front_token / 1e6],
         }  # fmt: skip
 
 
@@ -143,12 +163,12 @@ def deploy(
     _check_chunks(engine, chunked, tokens, block)
     held = footprint(model, layout, precision, tokens, sequences)
     memory = file.memory if chosen.memory is None else chosen.memory
-    found, rest = blocks(held, capacity, memory, block, sequences)
+    found, rest = blocks(held, capacity, memory, block, sequences, of_free=file.memory_of_free)
     if held.weights + held.context > capacity:
         raise InputError([_too_small(held, capacity, memory, 0, longest, platform)])
     if chosen.blocks and chosen.blocks > found:
         warnings.append(f"{chosen.blocks} blocks are more than the {found} that fit the memory")
-    if not chosen.graphs:
+    if not chosen.graphs and not file.eager:
         warnings.append("steps without CUDA graphs: the launches of the host are not counted")
     if layout.pp > 1:
         warnings.append("the time of activations between stages is not counted")
@@ -163,7 +183,7 @@ def deploy(
         model, layout, precision, engine, platform, tokens=tokens, sequences=sequences,
         longest=longest,
     )  # fmt: skip
-    terms = tuple(iteration.terms())
+    terms = (*iteration.terms(), *overheads(file, iteration.layers))
     return Engines(
         model, platform, engine, layout, precision, count, sequences, tokens, longest, block,
         count_blocks, file.caching if chosen.caching is None else chosen.caching, chunked,

@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -37,7 +37,14 @@ class Kernels:
     mla: Mapping[str, str]
     """The same of multi-head latent attention."""
     exchange: tuple[str, ...]
-    """Libraries that send tokens to experts, the first one for few tokens."""
+    """Libraries that send tokens to experts: the fastest one is taken. `gather` gives all ranks all
+    tokens, and sums their results, as an all-reduce does."""
+    gemm_blocks: str = ""
+    """Library of products of 8-bit floats with scales for blocks, if it is another one."""
+    fused: tuple[str, ...] = ()
+    """Formats to which activations are converted by the kernel before the product."""
+    experts_of: Mapping[str, str] = field(default_factory=dict)
+    """Library of experts by number format and generation, `mxfp4_hopper`, if not the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class EngineFile:
     tokens_small: Count
     memory: Annotated[float, Within(0.01, 1)]
     """Part of the memory of a GPU that the engine takes."""
+    memory_of_free: bool
+    """`memory` is a part of what weights and activations leave."""
     chunked: bool
     """A prompt may take several steps."""
     caching: bool
@@ -85,12 +94,20 @@ class EngineFile:
     """SGLang: the same with data parallelism of attention."""
     pauses: bool = False
     """TensorRT-LLM: requests start without room for their whole output (MAX_UTILIZATION)."""
+    eager: Annotated[float, Within(0, 10000)] = 0.0
+    """Microseconds that the host takes to launch the kernels of a layer outside of graphs."""
+    eager_experts: Annotated[float, Within(0, 10000)] = 0.0
+    """The same of the experts of a layer."""
     layer: Annotated[float, Within(0, 1000)] = 0.0
     """Microseconds that each layer takes in addition to its kernels."""
     step: Annotated[float, Within(0, 1000)] = 0.0
     """Milliseconds that the host takes for a step."""
     request: Annotated[float, Within(0, 1000)] = 0.0
     """Microseconds that the host takes for each request of a step."""
+    front: Annotated[float, Within(0, 10000)] = 0.0
+    """Milliseconds until the scheduler knows a request: its way, the server."""
+    front_token: Annotated[float, Within(0, 1000)] = 0.0
+    """Microseconds for each token of its prompt: the tokenizer."""
 
 
 @dataclass(frozen=True, slots=True)

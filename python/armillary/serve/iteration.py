@@ -26,7 +26,7 @@ from ..kernels.shapes import (
 from ..model.decoder import Decoder
 from ..model.weights import LinearAttention, local_kv, query_width
 from ..platform import Platform
-from .engines import Engine
+from .engines import Engine, EngineFile
 from .layout import Layout, Precision
 
 ROWS = (
@@ -103,6 +103,20 @@ class Term:
         }  # fmt: skip
 
 
+def overheads(file: EngineFile, layers: int) -> list[Term]:
+    """Parts that an engine adds to its kernels, on a stage of `layers` layers."""
+    found = []
+    if file.layer:
+        per_step = layers * file.layer / 1e6
+        found.append(Term("layers", "sequences", (0.0, 1.0), (per_step, per_step)))
+    if file.request:
+        each = file.request / 1e6
+        found.append(Term("requests", "sequences", (0.0, 1.0), (0.0, each)))
+    host = file.step / 1e3
+    found.append(Term("host", "sequences", (0.0, 1.0), (host, host), host=True))
+    return found
+
+
 class Iteration:
     """Parts of the steps of an engine."""
 
@@ -135,7 +149,7 @@ class Iteration:
         self.generation = generation
 
     def terms(self) -> list[Term]:
-        """All parts. The times are those of a stage of the pipeline."""
+        """Kernels and collectives. The times are those of a stage of the pipeline."""
         found = [
             self._rows("linear", self._linear),
             self._rows("elementwise", self._elementwise),
@@ -150,15 +164,6 @@ class Iteration:
         if self.model.linear_key_heads:
             found.append(self._states())
         found.append(self._head())
-        layers = self.layers
-        if self.engine.file.layer:
-            per_step = layers * self.engine.file.layer / 1e6
-            found.append(Term("layers", "sequences", (0.0, 1.0), (per_step, per_step)))
-        file = self.engine.file
-        host = file.step / 1e3
-        found.append(
-            Term("host", "sequences", (0.0, 1.0), (host, host + file.request / 1e6), host=True)
-        )
         return found
 
     @property
@@ -183,11 +188,20 @@ class Iteration:
     def _sums(self, groups: list[list[tuple[float, Shape]]]) -> list[float]:
         """Seconds of each group of kernels with their numbers."""
         flat = [shape for group in groups for _, shape in group]
-        times = iter(kernels.seconds(flat, self.platform) if flat else [])
+        found = kernels.seconds(flat, self.platform) if flat else []
+        times = iter([time - self._fused(shape) for time, shape in zip(found, flat, strict=True)])
         return [sum(count * next(times) for count, _ in group) for group in groups]
 
+    def _fused(self, shape: Shape) -> float:
+        """Seconds of a product that its engine leaves to the kernel before it: the conversion of
+        the activations."""
+        if not isinstance(shape, Gemm) or shape.format not in self.engine.file.kernels.fused:
+            return 0.0
+        return kernels.one(shape, self.platform).parts.get("before", 0.0)
+
     def _gemm(self, m: int, n: int, k: int, weights: str) -> Shape:
-        library = self.engine.file.kernels.gemm
+        named = self.engine.file.kernels
+        library = named.gemm_blocks or named.gemm if weights == "fp8_block" else named.gemm
         if weights in ("int4", "int8", "mxfp4"):
             narrow = "int4" if weights == "mxfp4" else weights
             return Gemm(m=m, n=n, k=k, format="bf16", weights=narrow, library=library)
@@ -196,6 +210,7 @@ class Iteration:
     def _linear(self, m: int) -> list[tuple[float, Shape]]:
         """Products of attention and dense layers, and routers."""
         model, tp, narrow = self.model, self.layout.tp, self.precision.weights
+        attention = self.precision.attention or narrow
         found: list[tuple[float, Shape]] = []
         for layer, count in self._kinds():
             of = model.of(layer)
@@ -216,7 +231,8 @@ class Iteration:
             else:
                 width = heads * query_width(of) + local_kv(of, tp) * (of.key_width + of.value_width)
                 sizes = [(width, of.hidden), (of.hidden, heads * of.value_width)]
-            ffn = model.ffn
+            found += [(count, self._gemm(m, n, k, attention)) for n, k in sizes]
+            ffn, sizes = model.ffn, []
             if model.has_experts(layer):
                 ffn = model.shared_experts * model.expert_ffn
                 found.append((count, self._gemm(m, model.experts, model.hidden, "bf16")))
@@ -308,7 +324,7 @@ class Iteration:
                 tokens=1, hidden=model.hidden, inner=model.expert_ffn, experts=model.experts,
                 top_k=model.top_k, tp=layout.expert_tp, ep=layout.ep,
                 matrices=3 if model.gated else 2, library=self.engine.file.kernels.experts,
-                routing="power_law_1.01", **words,
+                routing="power_law_1.2", **words,
             )  # fmt: skip
             groups: list[list[tuple[float, Shape]]] = [
                 [(count, replace(shape, tokens=m))] for m in at
@@ -325,6 +341,9 @@ class Iteration:
     def _expert_kernels(self) -> list[dict[str, str]]:
         form = self.precision.experts
         new = self.generation == "blackwell"
+        chosen = self.engine.file.kernels.experts_of.get(f"{form}_{self.generation}")
+        if chosen:
+            return [{"kernels": chosen, "format": form}]
         libraries = {
             "bf16": ["cutlass", "triton"] if self.engine.name == "trtllm" else ["triton"],
             "fp8": ["cutlass", "flashinfer", "triton"],
@@ -342,27 +361,39 @@ class Iteration:
 
     def _exchange(self) -> Term:
         """Tokens to the ranks of their experts and back."""
+        at = self._points(ROWS, self.tokens)
+        return Term(
+            "exchange of tokens", "rows", tuple(map(float, at)), tuple(map(self._exchanged, at))
+        )
+
+    def _exchanged(self, tokens: int) -> float:
+        """Seconds of the fastest library for `tokens` tokens of each rank. Ranks that cut every
+        expert need all tokens."""
         model, layout = self.model, self.layout
         count = sum(many for layer, many in self._kinds() if model.has_experts(layer))
-        at = self._points(ROWS, self.tokens)
-        seconds = []
-        for m in at:
-            best = None
-            for backend in self.engine.file.kernels.exchange:
+        backends = self.engine.file.kernels.exchange if layout.ep > 1 else ("gather",)
+        times = []
+        for backend in backends:
+            if backend == "gather":
+                shapes: list[Shape] = [
+                    Allreduce(
+                        bytes=2 * tokens * layout.dp * model.hidden, members=layout.stage,
+                        library=self.engine.file.kernels.allreduce,
+                    )
+                ]  # fmt: skip
+            else:
                 words: dict[str, Any] = {
-                    "tokens": m, "hidden": model.hidden, "experts": model.experts,
+                    "tokens": tokens, "hidden": model.hidden, "experts": model.experts,
                     "top_k": model.top_k, "ep": layout.stage, "backend": backend,
                 }  # fmt: skip
-                try:
-                    time = self._sums([[(count, Dispatch(**words)), (count, Combine(**words))]])[0]
-                except InputError as error:
-                    refused = error
-                    continue
-                best = time if best is None else min(best, time)
-            if best is None:
-                raise refused
-            seconds.append(best)
-        return Term("exchange of tokens", "rows", tuple(map(float, at)), tuple(seconds))
+                shapes = [Dispatch(**words), Combine(**words)]
+            try:
+                times.append(self._sums([[(count, shape) for shape in shapes]])[0])
+            except InputError as error:
+                refused = error
+        if not times:
+            raise refused
+        return min(times)
 
     def _allreduce(self) -> Term:
         """Sums over the ranks of tensor parallelism: two in each layer, one with experts apart."""

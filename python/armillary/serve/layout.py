@@ -11,6 +11,7 @@ from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..model.weights import (
     LinearAttention,
+    attention_matrices,
     embedding_weights,
     head_weights,
     layer_weights,
@@ -109,6 +110,8 @@ class Precision:
     """Format of the experts' matrices."""
     cache: str = "bf16"
     """Format of keys and values."""
+    attention: str = ""
+    """Format of attention's matrices, where it differs from that of the dense layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +129,9 @@ class Footprint:
     """Libraries and captured graphs."""
 
 
-CONTEXT = 1_000_000_000
+CONTEXT = 800_000_000
 """Bytes of libraries, communicators and captured graphs: an assumption after logs of vLLM, which
-show between 0.5 and 1.5 GB."""
+show between 0.5 and 1.5 GB. One that prints its blocks (an RTX 4090) leaves 0.79."""
 
 
 def footprint(
@@ -146,9 +149,12 @@ def footprint(
         held = layer_weights(model, layer, layout.tp, layout.ep, layout.expert_tp)
         narrow = narrow_weights(model, layer, layout.tp, layout.ep, layout.expert_tp)
         dense, expert = BYTES[precision.weights], BYTES[precision.experts]
-        of_layer = 2 * (held - narrow).total + dense * narrow.dense + expert * narrow.expert
-        weights += share * of_layer
         of = model.of(layer)
+        of_layer = 2 * (held - narrow).total + dense * narrow.dense + expert * narrow.expert
+        if precision.attention:
+            matrices = sum(attention_matrices(of, layout.tp))
+            of_layer += (BYTES[precision.attention] - dense) * matrices
+        weights += share * of_layer
         if of.linear_key_heads:
             linear = LinearAttention.of(of, layout.tp)
             request += share * (4 * linear.heads * linear.state + 2 * linear.mixed * linear.kernel)
@@ -171,11 +177,19 @@ def footprint(
 
 
 def blocks(
-    held: Footprint, capacity: int, memory: float, block: int, sequences: int
+    held: Footprint,
+    capacity: int,
+    memory: float,
+    block: int,
+    sequences: int,
+    *,
+    of_free: bool = False,
 ) -> tuple[int, int]:
     """Blocks of the cache that fit, and the bytes that are left for them.
 
-    The engine takes the part `memory` of the `capacity` bytes of a GPU."""
-    rest = int(capacity * memory) - held.weights - held.activations - held.context
+    The engine takes the part `memory` of the `capacity` bytes of a GPU; with
+    `of_free` the part of what weights, activations and libraries leave."""
+    taken = held.weights + held.activations + held.context
+    rest = int((capacity - taken) * memory) if of_free else int(capacity * memory) - taken
     rest -= held.request * min(sequences, 256)
     return max(0, rest // max(1, held.token * block)), max(0, rest)

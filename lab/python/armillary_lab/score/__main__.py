@@ -28,7 +28,7 @@ from ..predict.plans import predict as predict_plan
 from ..predict.training_steps import TimePrediction, predict
 from ..predict.vision import RatePrediction, predicted
 from . import kernels as single
-from . import plans
+from . import plans, serving
 from . import published as scores
 from .choices import Summary, choices, summaries
 from .coverage import WITHIN, said
@@ -101,9 +101,16 @@ def _table(path: str, as_json: bool) -> int:
     if layouts.holds(path) or tables.holds(path, tables.LAYOUTS):
         return _print({"plans": _plans(path)}, as_json)
     if tables.holds(path, tables.SERVING):
-        left = tables.read(path)
-        return _print({"serving": {"predicted": 0, "left_out": scores.reasons(left)}}, as_json)
+        return _print({"serving": _serving(path)}, as_json)
     return _table_of_kernels(path, as_json)
+
+
+def _serving(path: str) -> Report:
+    """Scores of runs of inference engines, and of their requests."""
+    if tables.holds(path, tables.SERVING[3:]):
+        return {"predicted": 0, "left_out": scores.reasons(tables.read(path))}
+    predicted, left, found = serving.of_file(path)
+    return {"predicted": predicted, "left_out": scores.reasons(left), "scores": found}
 
 
 def _plans(path: str) -> Report:

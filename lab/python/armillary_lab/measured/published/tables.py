@@ -41,7 +41,7 @@ class Table:
         return frozenset((*self.counts, *self.amounts, *self.words))
 
 
-_NO_SERVING = "requests to a server: serving has no prediction"
+_NO_SERVING = "batches of a fixed size: serving has no prediction"
 _POOL = ("tp", "pp", "adp", "moe_tp", "ep")
 
 SERVING: tuple[Table, ...] = (

@@ -1,0 +1,159 @@
+"""Measured runs of inference engines: what is read of them, errors of predictions, and choices."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from armillary.serve import Choices, calibrated, serve
+from armillary_lab.fit.serving import KEYS, SPREAD, START, Slope, solved
+from armillary_lab.measured.serving import (
+    BLOCKS,
+    Pool,
+    Run,
+    Unused,
+    measured,
+    of_table,
+    requests,
+    runs,
+)
+from armillary_lab.predict.serving import Prediction, engines, predict, replay, single_requests
+from armillary_lab.score.serving import (
+    GOOD,
+    choices,
+    errors,
+    frontier,
+    of_requests,
+    rate,
+    spread,
+    tpot,
+    ttft,
+)
+
+PAGE = ROOT / "../shared/truth/serving/infmax_2025_10_web.csv"
+
+
+def test_every_row_is_used_once_or_has_a_reason() -> None:
+    rows = measured()
+    assert len(rows) == 2598
+    reasons = Counter(each.reason for each in rows if isinstance(each, Unused))
+    assert sum(reasons.values()) + len(runs()) == 2598
+    assert min(reasons.values()) >= 20
+    found = {
+        (run.gpu, run.engine, run.precision, run.prompt, run.output, run.concurrency, run.ttft)
+        for run in runs()
+    }
+    assert len(found) == len(runs())
+
+
+def test_layouts_are_those_of_the_run_and_fit_one_node() -> None:
+    one = [run for run in runs() if len(run.pools) == 1]
+    assert max(run.gpus for run in one) == 8
+    assert all(pool.tp * pool.dp % pool.ep == 0 for run in one for pool in run.pools)
+
+
+def test_a_sample_of_runs_is_as_close_as_the_page_says() -> None:
+    """Every 40th run on one pool: `lab/accuracy/serving.md` has all of them."""
+    chosen = [run for run in runs() if len(run.pools) == 1][::40]
+    found = [each for each in map(predict, chosen) if isinstance(each, Prediction)]
+    assert len(found) >= 24
+    token, first = errors(found, tpot), errors(found, ttft)
+    assert token is not None and first is not None
+    assert token.median < 0.12
+    assert token.ninth < 0.30
+    assert first.median < 0.30
+
+
+def test_single_requests_before_and_after_a_calibration() -> None:
+    found, arrived = single_requests()
+    before = of_requests(serve(found, arrived))
+    assert before.count == 300
+    assert before.latency < 0.15
+    assert before.ttft < 0.25
+    made = calibrated(found, arrived, 30)
+    after = of_requests(serve(made.engines, arrived), 30)
+    assert after.count == 270
+    assert after.latency < 0.025
+    assert after.ttft < 0.06
+    assert made.after < made.before
+
+
+def test_blocks_are_nearly_those_that_the_engine_printed() -> None:
+    found, _ = replay(requests(), "RTX4090", "Llama-3.1-8B", Choices())
+    assert found.blocks == pytest.approx(BLOCKS, rel=0.01)
+
+
+def test_a_fit_finds_the_values_that_times_were_made_from() -> None:
+    """Times that change evenly, with one far away in ten."""
+    draw = np.random.default_rng(3)
+    true = np.array([3.0, 400.0, 700.0, 5.0, 12.0, 5.0])
+    start = np.array([START[key] for key in KEYS])
+    spread_of = np.array([SPREAD[key] for key in KEYS])
+    change = draw.uniform(0, 0.2, (len(KEYS), 300, 2)) / spread_of[:, None, None]
+    logs = np.tensordot(start - true, change, 1)
+    logs[::10] += 2.0
+    chosen = [run for run in runs() if run.engine == "vllm"][:300]
+    found = Slope(tuple(chosen), start, logs, change)
+    assert solved(found, lambda _: True) == pytest.approx(true, rel=0.1)
+    half = {run.name for run in chosen[::2]}
+    assert solved(found, lambda run: run.name in half) == pytest.approx(true, rel=0.15)
+
+
+def prediction(speed: float, much: float, ours: tuple[float, float]) -> Prediction:
+    run = Run(
+        "x", "page", "", "b200", "m", "vllm", "", "fp8", 1024, 1024, 8, (Pool(1, 1, 1, 1, 1),),
+        None, None, much, speed,
+    )  # fmt: skip
+    return Prediction(run, 1.0, 1.0, ours[1], ours[0])
+
+
+def test_exact_predictions_choose_the_best_deployment() -> None:
+    draw = random.Random(7)
+    points = [(draw.uniform(10, 100), draw.uniform(10, 100)) for _ in range(12)]
+    exact = [prediction(fast, much, (fast, much)) for fast, much in points]
+    made = choices(exact)
+    assert [each.least for each in made] == frontier(exact)
+    assert all(each.reached == 1.0 for each in made)
+    # Throughputs the other way round choose the worst that is as fast.
+    wrong = [prediction(fast, much, (fast, -much)) for fast, much in points]
+    assert sum(each.reached for each in choices(wrong)) < 0.9 * len(made)
+    assert any(each.reached < GOOD for each in choices(wrong))
+    assert choices(exact[:4]) == []
+
+
+def test_spreads_are_of_sizes_and_the_bias_has_a_sign() -> None:
+    found = spread([-0.3, 0.1, -0.2, 0.0, -0.1])
+    assert found is not None
+    assert (found.count, found.median, found.ninth, found.bias) == (5, 0.1, 0.3, -0.1)
+    assert spread([]) is None
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="the page is not at hand (../shared/truth)")
+def test_the_page_is_predicted_without_a_fit() -> None:
+    rows = [row for row in of_table(str(PAGE)) if isinstance(row, Run)]
+    assert len(rows) == 580
+    found = [each for each in map(predict, rows[::30]) if isinstance(each, Prediction)]
+    error = errors(found, rate)
+    assert error is not None and error.median < 0.12
+
+
+def test_what_a_page_says_of_unknown_machines_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "page.csv"
+    head = "scraped,model,hw,precision,isl_osl,conc,tp,tput_per_gpu,"
+    head += "median_interactivity_tok_s_user,median_e2e_s\n"
+    lines = [
+        "2025-10-25,gpt-oss 120B,mi300x,fp4,1k-1k,16,4,976.6,131.4,7.2",
+        "2025-10-24,gpt-oss 120B,h100,fp4,1k-1k,16,4,976.6,131.4,7.2",
+        "2025-10-25,gpt-oss 120B,h100,fp4,1k-2k,16,4,976.6,131.4,7.2",
+        "2025-10-25,gpt-oss 120B,h100,fp4,1k-1k,16,4,,131.4,",
+    ]
+    path.write_text(head + "\n".join(lines) + "\n")
+    rows = of_table(str(path))
+    assert [isinstance(row, Unused) for row in rows] == [True, True, True, False]
+    assert isinstance(rows[3], Run) and rows[3].rate is None
+    assert engines(rows[3], rows[3].pools[0]).gpus == 4
