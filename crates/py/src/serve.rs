@@ -50,11 +50,19 @@ pub struct KindRow {
     mixed_graphs: bool,
     eager: f64,
     overlapped: bool,
+    /// When prompts are taken up.
+    #[pyo3(default = 0)]
     every: u32,
+    #[pyo3(default = 0)]
     patience: u32,
+    #[pyo3(default = 0.0)]
     part: f64,
+    #[pyo3(default = false)]
     balanced: bool,
+    /// Samples of the time until a scheduler knows a request, by tokens of its prompt.
+    #[pyo3(default = vec![0.0])]
     front_at: Vec<f64>,
+    #[pyo3(default = vec![0.0])]
     front_seconds: Vec<f64>,
     /// Whose rules hold: `vllm`, `sglang` or `trtllm`.
     #[pyo3(default = "vllm".to_owned())]

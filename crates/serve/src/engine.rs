@@ -79,7 +79,7 @@ pub(crate) struct Engine<'a> {
     /// Steps to schedule until each of those in flight has seen the last request come or go.
     pub stirred: usize,
     pub sums: Sums,
-    /// What arrived at each rank and its scheduler does not know: request and tokens brought.
+    /// Requests for each rank that its scheduler does not know yet, with the tokens brought.
     mail: Vec<Vec<(u32, Request, u32)>>,
     /// Steps since the last look at what arrived.
     looked: u32,

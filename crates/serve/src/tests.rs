@@ -228,7 +228,7 @@ fn alike(settings: Settings, timing: Timing, ranks: u32) -> Kind {
     Kind { engines: 1, ranks, stages: 1, settings, timing, acceptance, admission, front }
 }
 
-/// Steps of 1 ms on so many ranks. Requests of 10 tokens arrive at 3 us, 5.5 ms and 9.5 ms, the
+/// Steps of 1 ms on `ranks` ranks. Requests of 10 tokens arrive at 3 us, 5.5 ms and 9.5 ms, the
 /// first one with a long output. When each is admitted, in ms.
 fn admitted(ranks: u32, admission: Admission) -> Vec<u64> {
     let line = Line::new(vec![0.0], vec![1e-3]).unwrap();
