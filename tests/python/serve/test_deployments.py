@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -237,9 +238,16 @@ def test_platforms_without_kernels_and_too_small_ones_are_refused() -> None:
 
 def test_steps_without_graphs_and_stages_are_warned_of() -> None:
     load = drawn(1, Lengths(10), Lengths(10), concurrency=1)
-    kind = engines(load, layout=Layout(pp=2), choices=Choices(graphs=False))
+    vllm = load_engine("vllm")
+    unknown = dataclasses.replace(vllm, file=dataclasses.replace(vllm.file, eager=0.0))
+    choices = Choices(graphs=False)
+    kind = engines(load, engine=unknown, layout=Layout(pp=2), choices=choices)
     assert any("CUDA graphs" in each for each in kind.warnings)
     assert any("stages" in each for each in kind.warnings)
+    # vLLM's file says what launches take: without graphs they are the time of a token.
+    found = engines(load, engine=vllm, choices=choices)
+    assert found.warnings == ()
+    assert serve(found, load).tpot.mean >= 32 * vllm.file.eager / 1e6
 
 
 def test_a_change_of_nothing_is_no_loss() -> None:

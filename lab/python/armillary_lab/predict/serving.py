@@ -244,9 +244,9 @@ def replay(
     times = tuple(round(row.arrival * PICOSECONDS) for row in rows)
     arrived = Load(sent, times, measured=tuple((row.ttft, row.latency) for row in rows))
     engine = load_engine("vllm")
-    known = replace(engine, file=replace(engine.file, front=0.0, front_token=0.0))
+    direct = replace(engine, file=replace(engine.file, front=0.0, front_token=0.0))
     found = deploy(
-        decoder(load_model(DECODERS[model])), Platform.load(HOSTS[gpu]), known, Layout(tp=tp),
+        decoder(load_model(DECODERS[model])), Platform.load(HOSTS[gpu]), direct, Layout(tp=tp),
         Precision(), longest=arrived.longest, choices=choices,
     )  # fmt: skip
     return found, arrived
