@@ -132,7 +132,18 @@ def test_one_efficiency_model_a_generation() -> None:
             name = str(npu["name"])
             generation = next(
                 key
-                for key in ("A100", "H100", "H200", "H800", "V100", "B200", "B300", "L40S", "RTX")
+                for key in (
+                    "A100",
+                    "H100",
+                    "H200",
+                    "H800",
+                    "V100",
+                    "B200",
+                    "B300",
+                    "L40S",
+                    "4090",
+                    "RTX",
+                )
                 if key in name.replace("GB", "B")
             )
             # DeepSeek's multiplications of 8 bits are not NVIDIA's (H800).

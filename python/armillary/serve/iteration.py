@@ -26,6 +26,7 @@ from ..kernels.shapes import (
 from ..model.decoder import Decoder
 from ..model.weights import LinearAttention, local_kv, query_width
 from ..platform import Platform
+from . import rooflines
 from .engines import Engine, EngineFile
 from .layout import Layout, Precision
 
@@ -79,6 +80,8 @@ LENGTHS = (
     1048576,
 )
 """Contexts."""
+PROMPTS = tuple(sorted({round(2 ** (step / 8)) for step in range(161)}))
+"""Lengths of prompts: attention grows with their square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +139,11 @@ class Iteration:
         self.engine, self.platform = engine, platform
         self.tokens, self.sequences, self.longest = tokens, sequences, longest
         self.warnings: list[str] = []
-        _, generation = kernels.origin(platform)
-        if generation is None:
-            message = f"{platform.name} has no times of kernels (npu.kernels)"
-            raise InputError(
-                [
-                    Problem(
-                        "", "platform", message, "a platform that has them: docs/models/kernels.md"
-                    )
-                ]
+        self.generation = kernels.origin(platform)[1]
+        if self.generation is None:
+            self.warnings.append(
+                f"no kernels of {platform.name} were measured: their times are rooflines"
             )
-        self.generation = generation
 
     def terms(self) -> list[Term]:
         """Kernels and collectives. The times are those of a stage of the pipeline."""
@@ -188,8 +185,12 @@ class Iteration:
     def _sums(self, groups: list[list[tuple[float, Shape]]]) -> list[float]:
         """Seconds of each group of kernels with their numbers."""
         flat = [shape for group in groups for _, shape in group]
-        found = kernels.seconds(flat, self.platform) if flat else []
-        times = iter([time - self._fused(shape) for time, shape in zip(found, flat, strict=True)])
+        if self.generation is None:
+            times = iter(rooflines.seconds(flat, self.platform))
+        else:
+            found = kernels.seconds(flat, self.platform) if flat else []
+            pairs = zip(found, flat, strict=True)
+            times = iter([time - self._fused(shape) for time, shape in pairs])
         return [sum(count * next(times) for count, _ in group) for group in groups]
 
     def _fused(self, shape: Shape) -> float:
@@ -277,7 +278,7 @@ class Iteration:
                     of.window,
                 )
             )  # fmt: skip
-            prompts = self._points(LENGTHS, self.longest)
+            prompts = self._points(PROMPTS, self.longest)
             row = [[(count, shape("prefill", 1, c))] for c in prompts]
             found.append(
                 Term(
@@ -308,6 +309,8 @@ class Iteration:
         return lambda phase, batch, length: replace(shape, phase=phase, batch=batch, length=length)
 
     def _library(self, kind: str, known: Mapping[str, str]) -> str:
+        if self.generation is None:
+            return next(iter(known.values()))
         if self.generation not in known:
             message = f"{self.engine.name} has no {kind} for {self.generation}"
             raise InputError([Problem("", "engine", message, ", ".join(known))])

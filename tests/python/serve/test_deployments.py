@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from conftest import Armillary
 
+from armillary import kernels
 from armillary.errors import InputError
+from armillary.kernels import Allreduce, Attention, Experts, Gemm, Mla, Stream
 from armillary.model.decoder import Decoder
 from armillary.model.decoder_reader import decoder
 from armillary.model.files import load_model
@@ -29,6 +31,7 @@ from armillary.serve import (
     deploy,
     drawn,
     load_engine,
+    rooflines,
     serve,
 )
 from armillary.serve.document import as_dict
@@ -224,10 +227,38 @@ def test_bad_input_is_named(armillary: Armillary, words: tuple[str, ...], said: 
     assert "Traceback" not in run.stderr
 
 
-def test_platforms_without_kernels_and_too_small_ones_are_refused() -> None:
+def test_platforms_without_measured_kernels_have_rooflines() -> None:
+    """The bounds of a data sheet: no token is faster than the reading of the weights."""
+    load = Load((Request(((1, 512),), 64),), (0,))
+    kind = engines(load, platform=Platform.load("mi300x-8"), layout=Layout(tp=2))
+    assert any("rooflines" in each for each in kind.warnings)
+    found = serve(kind, load)
+    weights = kind.held.weights / 5300e9
+    assert weights < found.tpot.mean < 3 * weights
+    assert found.ttft.mean > 2 * 512 * 4e9 / 1300e12
+
+
+def test_rooflines_are_near_fitted_kernels() -> None:
+    """On a platform that has both, every kind within a factor of 2.5 of the fitted time."""
+    platform = Platform.load("dgx-h100")
+    shapes = [
+        Gemm(m=8, n=8192, k=8192),
+        Gemm(m=4096, n=8192, k=8192, format="fp8"),
+        Attention(batch=64, length=4096, heads=8, kv_heads=1, head_dim=128, phase="decode"),
+        Attention(batch=1, length=8192, heads=8, kv_heads=1, head_dim=128),
+        Mla(batch=64, length=8192, heads=16, phase="decode"),
+        Experts(tokens=64, hidden=4096, inner=1536, experts=128, top_k=8),
+        Stream(bytes=10**8),
+        Allreduce(bytes=1 << 24, members=8),
+    ]
+    ours = rooflines.seconds(shapes, platform)
+    fitted = kernels.seconds(shapes, platform)
+    for shape, one, other in zip(shapes, ours, fitted, strict=True):
+        assert 1 / 2.5 < one / other < 2.5, (shape, one, other)
+
+
+def test_too_small_platforms_are_refused() -> None:
     load = drawn(1, Lengths(10), Lengths(10), concurrency=1)
-    with pytest.raises(InputError, match="no times of kernels"):
-        engines(load, platform=Platform.load("mi300x-8"))
     with pytest.raises(InputError, match="are left"):
         engines(load, model=model("llama-3-70b"))
     with pytest.raises(InputError, match="are left"):
