@@ -732,6 +732,7 @@ class LayoutSpace:
         """Weights, gradients, optimizer state, activations and temporary bytes on a rank of each
         stage."""
 
+@final
 class Served:
     """Result of a run of requests. Times are ps (`crates/serve`)."""
 

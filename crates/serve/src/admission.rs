@@ -1,8 +1,9 @@
 //! Which prompts SGLang's scheduler takes into a step (`sglang.rs` has the rules).
 
+use crate::plans::SglangPlan as Plan;
 use crate::radix::Tree;
 use crate::scheduler::{Batch, Part, Scheduler, Waiting};
-use crate::sglang::{Plan, prompt};
+use crate::sglang::prompt;
 use std::cmp::Reverse;
 
 /// Tokens of an output for which room is looked for at most.

@@ -5,7 +5,7 @@
 //! number. `fleet.rs` simulates the same from event to event.
 
 use crate::engine::Kind;
-use crate::scheduler::{Policy, Settings};
+use crate::settings::{Policy, Settings};
 use crate::timing::Work;
 
 /// A load: mean lengths of requests.

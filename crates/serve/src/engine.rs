@@ -1,7 +1,8 @@
 //! An engine: schedulers in step with each other, and the steps that they have in flight.
 
 use crate::request::Request;
-use crate::scheduler::{Batch, Part, Policy, Scheduler, Settings, Token};
+use crate::scheduler::{Batch, Part, Scheduler, Token};
+use crate::settings::{Policy, Settings};
 use crate::timing::{Line, Timing, Work};
 use engine::Random;
 use std::collections::VecDeque;

@@ -2,10 +2,10 @@
 //!
 //! Requests arrive at a fleet of engines (`fleet.rs`). An engine (`engine.rs`) has schedulers
 //! (`scheduler.rs`), which choose what each step runs by the rules of vLLM (`vllm.rs`), SGLang
-//! (`sglang.rs`, `admission.rs`) or TensorRT-LLM (`trtllm.rs`), and a cache of keys and values in blocks (`pool.rs`,
-//! `content.rs`) or in a tree (`radix.rs`). The time of a step comes from tables (`timing.rs`). Steps in which
-//! nothing changes but lengths are run without the scheduler (`steady.rs`). Under a constant load a
-//! closed form gives the means (`balance.rs`).
+//! (`sglang.rs`, `admission.rs`) or TensorRT-LLM (`trtllm.rs`), and a cache of keys and values in
+//! blocks (`pool.rs`, `content.rs`) or in a tree (`radix.rs`). The time of a step comes from tables
+//! (`timing.rs`). Steps in which nothing changes but lengths are run without the scheduler
+//! (`steady.rs`). Under a constant load a closed form gives the means (`balance.rs`).
 //! Not here: models, kernels, networks and loads, which `python/armillary/serve` turns into tables
 //! and requests. Times are ps.
 
@@ -15,10 +15,12 @@ mod content;
 mod engine;
 mod fleet;
 mod hits;
+mod plans;
 mod pool;
 mod radix;
 mod request;
 mod scheduler;
+mod settings;
 mod sglang;
 mod steady;
 mod timing;
@@ -26,7 +28,7 @@ mod trtllm;
 mod vllm;
 
 #[cfg(test)]
-mod recorded;
+mod recorded_tests;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
@@ -38,6 +40,7 @@ pub use content::{Piece, output_of};
 pub use fleet::{Arrivals, Fleet, Outcome, Record, Routing, Sample, Stopped, Transfer, run};
 pub use hits::{Hits, unbounded};
 pub use request::Request;
-pub use scheduler::{Batch, Part, Policy, Scheduler, Settings, Sglang, Token, Trtllm};
+pub use scheduler::{Batch, Part, Scheduler, Token};
+pub use settings::{Policy, Settings, Sglang, Trtllm};
 pub use steady::Gaps;
 pub use timing::{Grid, Line, Table, Term, Timing};

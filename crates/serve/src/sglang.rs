@@ -30,9 +30,11 @@
 //! request without room is aborted by SGLang. Here it waits again.
 
 use crate::content::Piece;
+use crate::plans::{Lane, SglangPlan as Plan};
 use crate::radix::{Text, Tree};
 use crate::request::State;
-use crate::scheduler::{Batch, Part, Scheduler, Settings, Sglang, Token};
+use crate::scheduler::{Batch, Part, Scheduler, Token};
+use crate::settings::{Settings, Sglang};
 use std::cmp::Reverse;
 
 /// The part of outputs for which room is kept, at the start; what is left of it; steps until then.
@@ -41,36 +43,6 @@ const LEAST: f64 = 0.14;
 const STEPS: f64 = 600.0;
 /// Tokens for each request for which room is made when others are retracted.
 const AHEAD: u32 = 20;
-/// The state of SGLang's scheduler.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) policy: Sglang,
-    pub(crate) page: u32,
-    pub(crate) caching: bool,
-    pub(crate) tree: Tree,
-    /// Pages that nothing is in.
-    free: u32,
-    /// Part of the outputs for which room is kept.
-    pub(crate) ratio: f64,
-    pub(crate) lanes: Vec<Lane>,
-    next: usize,
-    /// The request whose prompt is in parts.
-    pub(crate) chunked: Option<u32>,
-}
-
-/// Requests that run together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lane {
-    /// Those that generate tokens, also some that are done.
-    pub(crate) decoding: Vec<u32>,
-    /// Those of the last step, if it had prompts, and the one of them that is in parts.
-    last: Vec<u32>,
-    chunked: Option<u32>,
-    /// No other request is looked at.
-    pub(crate) full: bool,
-    /// Steps in flight.
-    flying: u32,
-}
 
 fn is_done(scheduler: &Scheduler, slot: u32) -> bool {
     scheduler.states[slot as usize].is_done()

@@ -24,17 +24,10 @@
 //! Here it goes on. Left out: parts of blocks that are used again (`enable_partial_reuse`), priorities of blocks,
 //! and offloading. There is no urgency of requests.
 
-use crate::scheduler::{Batch, Part, Scheduler, Token, Trtllm, Waiting};
+use crate::plans::TrtllmPlan as Plan;
+use crate::scheduler::{Batch, Part, Scheduler, Token, Waiting};
+use crate::settings::Trtllm;
 use rustc_hash::FxHashSet;
-
-/// The state of TensorRT-LLM's scheduler.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    policy: Trtllm,
-    stages: u32,
-    /// Requests that have left the queue, in order.
-    pub active: Vec<u32>,
-}
 
 impl Plan {
     pub fn new(policy: Trtllm, stages: u32) -> Plan {
