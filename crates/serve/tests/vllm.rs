@@ -135,7 +135,7 @@ fn each_step_is_that_of_vllm() {
     let mut wrong = Vec::new();
     let mut count = 0;
     let answers = file["answers"].as_object().unwrap();
-    // `src/recorded.rs` has the cache alone.
+    // `src/recorded_tests.rs` has the cache alone.
     for (name, loads) in answers.iter().filter(|(name, _)| *name != "prefixes") {
         for (at, load) in list(loads).iter().enumerate() {
             count += 1;
