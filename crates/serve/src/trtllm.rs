@@ -22,7 +22,7 @@
 //!
 //! There, a prompt in parts may lose its turn to one before it without room, and both wait for ever.
 //! Here it goes on. Left out: parts of blocks that are used again (`enable_partial_reuse`), priorities of blocks,
-//! and offloading. There is no urgency of requests.
+//! and offloading. All requests are equally urgent.
 
 use crate::plans::TrtllmPlan as Plan;
 use crate::scheduler::{Batch, Part, Scheduler, Token, Waiting};

@@ -211,7 +211,7 @@ def _served(model: str, each: ServeOptions) -> tuple[Served, list[str]]:
     )  # fmt: skip
     warnings = [*target.warnings, *loaded.notes, *load.notes, *asked.notes, *main.warnings]
     if each.backend is not None and each.prefill is None:
-        message = "there is no way between engines"
+        message = "nothing goes from engine to engine"
         raise InputError([Problem("", "--backend", message, "with --prefill, or without it")])
     with output.progress("requests") as update:
         if each.prefill is None:

@@ -148,11 +148,12 @@ class Served:
 
     def goodput(self, ttft: float | None, tpot: float | None) -> float:
         """Requests a second that keep the limits, seconds."""
-        kept = sum(_keeps(each, ttft, tpot) for each in self.answers)
+        kept = sum(keeps(each, ttft, tpot) for each in self.answers)
         return kept / self.span
 
 
-def _keeps(each: Answer, ttft: float | None, tpot: float | None) -> bool:
+def keeps(each: Answer, ttft: float | None, tpot: float | None) -> bool:
+    """Whether a request keeps the limits, seconds; `None` stands for any time."""
     slow = tpot is not None and each.tpot is not None and each.tpot > tpot
     return not slow and (ttft is None or each.ttft <= ttft)
 

@@ -20,7 +20,7 @@ from .engines import Engine
 from .layout import Precision
 from .limits import Limits
 from .load import Lengths, Load, drawn
-from .run import Served, serve
+from .run import Served, keeps, serve
 from .transfer import transfer
 from .verdict import queue_grows
 
@@ -267,11 +267,7 @@ def _served(each: Candidate, load: Load) -> Served:
 def kept(served: Served, limits: Limits, start: int) -> float:
     """Part of the requests after the first `start` that keeps the limits."""
     answers = served.answers[start:] or served.answers
-    good = sum(
-        (limits.ttft is None or each.ttft <= limits.ttft)
-        and (limits.tpot is None or each.tpot is None or each.tpot <= limits.tpot)
-        for each in answers
-    )
+    good = sum(keeps(each, limits.ttft, limits.tpot) for each in answers)
     return good / len(answers)
 
 

@@ -338,7 +338,7 @@ class Scheduler:
 
     def propose(self, batch: Batch, drafts: Mapping[int, int]) -> list[list[int]]:
         """Drafts of the next step, where outputs are awaited. Requests that are not in `drafts`
-        have as many as there can be."""
+        have the largest possible number of them."""
         found = []
         for number in batch.tokens:
             item = self.items.get(number)

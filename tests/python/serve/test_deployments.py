@@ -215,7 +215,7 @@ def test_goodput_counts_requests_that_keep_both_limits() -> None:
         (("--rate", "4", "--prefixes", "3"), "no common start"),
         (("--rate", "4", "--arrival", "even:7"), "unknown arrivals"),
         (("--concurrency", "4", "--arrival", "gamma:2"), "when others end"),
-        (("--rate", "4", "--backend", "flow"), "no way between engines"),
+        (("--rate", "4", "--backend", "flow"), "nothing goes from engine to engine"),
         (("--rate", "0.000001", "--num-requests", "100"), "arrives after"),
         (("--rate", "4", "--price", "nan"), "invalid number"),
     ],

@@ -23,7 +23,7 @@ from armillary.explain import contents
 
 @pytest.mark.parametrize("seed", range(usually(25, 2000)))
 def test_what_an_allocator_did_comes_back(seed: int, tmp_path: Path) -> None:
-    """Several devices, and events of which the first are no longer kept."""
+    """Several devices, and events without the first ones, which are no longer kept."""
     chance = random.Random(seed)
     devices = [
         made.drawn(chance, device, chance.randint(1, 120)) for device in range(chance.randint(1, 3))

@@ -199,7 +199,7 @@ def test_names_that_are_hashes_are_said(tmp_path: Path) -> None:
 
 
 def test_measured_operators_come_back_with_their_coverage(tmp_path: Path) -> None:
-    """Every row; splits are the divisors of 432, of which there are 20."""
+    """Every row; splits are the 20 divisors of 432."""
     (tmp_path / "m.json").write_bytes(MEASURED)
     found = listing(tmp_path / "m.json")
     expected = json.loads(MEASURED)
