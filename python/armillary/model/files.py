@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import documents, old_words
 from ..errors import InputError, Problem
 from .huggingface_names import CAPTURED
+from .other_names import preset_of
 
 if TYPE_CHECKING:
     from ..declared import Source
@@ -86,7 +87,7 @@ def models_by_family() -> dict[str, list[str]]:
 
 def load_model(name: str | os.PathLike[str] | Model) -> Model:
     """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in
-    that directory).
+    that directory), or the preset that others call `name` (`other_names.py`).
 
     `capture:PATH` is a Hugging Face configuration that is captured from PyTorch. Raises
     `InputError` when there is no such model, or its file is not a model file.
@@ -125,13 +126,14 @@ def _captured(name: str) -> Model:
 
 
 def _find(name: str) -> Path:
-    preset = MODELS / f"{name}.yml"
-    if "/" not in name and documents.is_file(preset):
-        return preset
+    if name in models():
+        return MODELS / f"{name}.yml"
     path = Path(name)
     path = path / "config.json" if documents.is_folder(path) else path
     if documents.is_file(path):
         return path
+    if preset := preset_of(name, models()):
+        return MODELS / f"{preset}.yml"
     near = difflib.get_close_matches(name.lower(), models(), n=5, cutoff=0.4)
     allowed = ", ".join(near or models())
     help_ = f"a model file, a Hugging Face config.json, or a preset such as {allowed}"

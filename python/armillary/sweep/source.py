@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from .. import backends, documents
 from ..declared import Made, Source, Wrong, parse_source, shown
 from ..errors import InputError, Problem
-from ..model.files import MODELS
+from ..model.files import models
+from ..model.other_names import preset_of
 from ..platform.presets import presets
 
 
@@ -82,5 +83,8 @@ def changed(source: Source, settings: Mapping[str, object]) -> Source:
 
 def located(name: str, folder: str) -> str:
     """A preset's name as it is; a path from `folder`."""
-    preset = os.sep not in name and (name in presets() or documents.is_file(MODELS / f"{name}.yml"))
-    return name if preset else os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - keeps %d and prefixes
+    own = models()
+    if name in presets() or name in own:
+        return name
+    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - keeps %d and prefixes
+    return name if not os.path.lexists(path) and preset_of(name, own) else path

@@ -13,6 +13,7 @@ from .. import documents
 from ..errors import InputError, Problem, flag
 from ..model.files import is_huggingface, load_model, models
 from ..model.huggingface_names import CAPTURED
+from ..model.other_names import preset_of
 from ..platform import AnyPlatform
 from . import texts
 from . import workload as files
@@ -81,7 +82,7 @@ def is_model(name: str) -> bool:
         return (path / "config.json").is_file() and not (path / "workload.json").is_file()
     if path.is_file():
         return _holds_model(path)
-    return name in models()
+    return preset_of(name, models()) is not None
 
 
 def _holds_model(path: Path) -> bool:
