@@ -80,6 +80,7 @@ ALLOWED: dict[str, set[str]] = {
         "launch",
         "model",
         "platform",
+        "uncertainty",
         "units",
         "workload",
     },

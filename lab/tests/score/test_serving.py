@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,12 @@ import pytest
 from conftest import ROOT
 
 from armillary.serve import Choices, calibrated, serve
+from armillary.serve.fleet import Fleet
+from armillary.serve.intervals import uncertain
+from armillary.serve.limits import Limits
+from armillary.uncertainty.serving import QUANTITIES
 from armillary_lab.fit.serving import KEYS, SPREAD, START, Slope, solved
+from armillary_lab.fit.serving_residuals import Left, residuals
 from armillary_lab.measured.serving import (
     BLOCKS,
     Pool,
@@ -81,6 +87,42 @@ def test_single_requests_before_and_after_a_calibration() -> None:
     assert after.latency < 0.025
     assert after.ttft < 0.06
     assert made.after < made.before
+
+
+def test_intervals_hold_the_single_requests() -> None:
+    """An open loop on a GPU that no residual is of. A calibration makes them narrower."""
+    found, arrived = single_requests()
+    ratios = []
+    for kind in (found, calibrated(found, arrived, 30).engines):
+        fleet = Fleet(kind)
+        within = uncertain(fleet.serve(arrived), Limits(), fleet)
+        assert within is not None
+        low, high = within.ttft["mean"]
+        assert low <= sum(ttft for ttft, _ in arrived.measured) / 300 <= high
+        assert "gpu RTX" in within.extrapolated
+        ratios.append(high / low)
+    assert ratios[1] < 0.8 * ratios[0]
+
+
+def test_residuals_are_those_of_their_runs() -> None:
+    """By hand: a run as measured and twice as slow, and what is left after the middle load."""
+    several = [run for run in runs() if len(run.pools) == 1 and run.engine == "vllm"]
+    one = next(run for run in several if run.concurrency == 16)
+    loads = [replace(one, concurrency=count) for count in (4, 16, 64)]
+    left = [
+        Left(run, (run.ttft or 0.0) * by, (run.tpot or 0.0) * by)
+        for run, by in zip(loads, (1.0, 2.0, 0.5), strict=True)
+    ]
+    found = residuals(left)
+    assert set(found) == set(QUANTITIES)
+    for name, sign in (("ttft", 1), ("tpot", 1), ("rate", -1)):
+        logs: dict[str, list[float]] = {"as they come": [], "calibrated": []}
+        for each in found[name]:
+            assert each.source == f"vllm on {one.gpu}"
+            logs[each.labels["times"]] += each.logs
+        two = 0.693
+        assert sorted(logs["as they come"]) == [-two, 0.0, two]
+        assert sorted(sign * log for log in logs["calibrated"]) == [two, 1.386]
 
 
 def test_blocks_are_nearly_those_that_the_engine_printed() -> None:

@@ -18,11 +18,14 @@ from .verb_options import takes
 if TYPE_CHECKING:
     from ..model.decoder import Decoder
     from ..platform import Platform
-    from ..serve import Choices, Layout, Load, Precision, Served
+    from ..serve import Choices, Engines, Layout, Load, Precision, Served
+    from ..serve.fleet import Fleet
 
 _REQUESTS = 200
 """Requests that are drawn unless the user says how many."""
 _INPUT, _OUTPUT = "1024", "256"
+_MATCHED = 200
+"""Requests of a measured run that times are matched to."""
 
 ModelName = Annotated[
     str,
@@ -138,6 +141,9 @@ class ServeOptions(_Scheduler):
     """Service level, such as ttft=1s,tpot=30ms. Goodput counts the requests that keep it."""
     price: Annotated[float | None, typer.Option(metavar="DOLLARS", min=0.0001)] = None
     """Dollars of a GPU for an hour."""
+    calibrate: Annotated[str | None, typer.Option(metavar="FILE")] = None
+    """A measured run of the same deployment (docs/guides/serve-traffic.md): times become those of
+    its first 200 requests, and intervals narrower."""
     backend: Annotated[
         str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
     ] = None
@@ -155,41 +161,44 @@ def serve(model: ModelName, each: ServeOptions) -> None:
     with output.guard("armillary serve --help"):
         from ..report import serving, words
         from ..serve.document import as_dict, table
+        from ..serve.intervals import uncertain
         from ..serve.what_if import MOST_REQUESTS, what_if
         from ..serve.words import limits
 
         outputs = {"--json": each.json, "--csv": each.csv, "--report": each.report}
-        output.claim(outputs, model, each.platform, each.requests)
+        output.claim(outputs, model, each.platform, each.requests, each.calibrate)
         promised = limits(each.slo)
         for name, value in (("--gpu-memory", each.gpu_memory), ("--price", each.price)):
             if value is not None and not math.isfinite(value):
                 raise InputError([Problem("", name, f"invalid number: {value}", "a number")])
-        found, warnings = _served(model, each)
+        fleet, found, warnings = _served(model, each)
         for warning in warnings:
             output.log(f"warning: {warning}")
         changes = []
         if not each.no_what_if and len(found.answers) <= MOST_REQUESTS:
             changes = what_if(found, promised, each.routing, each.backend)
-        document = as_dict(found, promised, each.price, warnings, changes)
+        within = uncertain(found, promised, fleet)
+        document = as_dict(found, promised, each.price, warnings, changes, within)
         whole = {"schema": document.pop("schema"), "version": __version__, "model": model}
         output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
         if each.csv is not None:
             from ..report.chart import to_csv
 
             output.write_csv(each.csv, to_csv(table(found)))
-        shown = serving.page(found, model, promised, each.price, warnings, changes)
+        shown = serving.page(found, model, promised, each.price, warnings, changes, within)
         if each.report is not None:
             output.write_page(each.report, shown.html())
         if "-" not in outputs.values():
             words.show(shown, output.console())
 
 
-def _served(model: str, each: ServeOptions) -> tuple[Served, list[str]]:
-    """The result, and warnings."""
+def _served(model: str, each: ServeOptions) -> tuple[Fleet, Served, list[str]]:
+    """The deployment, the result, and warnings."""
     from ..model.decoder_reader import decoder
     from ..model.files import load_model
     from ..platform import Platform
-    from ..serve import deploy, load_engine, serve
+    from ..serve import deploy, load_engine
+    from ..serve.fleet import Fleet
     from ..serve.transfer import transfer
     from ..serve.verdict import queue_grows
     from ..serve.words import pool
@@ -213,23 +222,44 @@ def _served(model: str, each: ServeOptions) -> tuple[Served, list[str]]:
     if each.backend is not None and each.prefill is None:
         message = "nothing goes from engine to engine"
         raise InputError([Problem("", "--backend", message, "with --prefill, or without it")])
+    if each.calibrate is not None:
+        main, said = _matched(main, each)
+        warnings.append(said)
+    fleet = Fleet(main, routing=each.routing)
+    if each.prefill is not None:
+        split, count = pool(each.prefill, "--prefill")
+        first = deploy(
+            shape, target, engine, split, precision, count=count, longest=longest,
+            choices=choices,
+        )  # fmt: skip
+        _check_room(target, main.gpus + first.gpus)
+        way = transfer(target, first, main, each.backend)
+        fleet = Fleet(first, main, way, each.routing)
     with output.progress("requests") as update:
-        if each.prefill is None:
-            found = serve(main, load, routing=each.routing, progress=update)
-        else:
-            split, count = pool(each.prefill, "--prefill")
-            first = deploy(
-                shape, target, engine, split, precision, count=count, longest=longest,
-                choices=choices,
-            )  # fmt: skip
-            _check_room(target, main.gpus + first.gpus)
-            way = transfer(target, first, main, each.backend)
-            found = serve(
-                first, load, decode=main, transfer=way, routing=each.routing, progress=update
-            )
+        found = fleet.serve(load, update)
     if queue_grows(found):
         warnings.append("the queue grows: latencies depend on the number of requests")
-    return found, warnings
+    return fleet, found, warnings
+
+
+def _matched(engines: Engines, each: ServeOptions) -> tuple[Engines, str]:
+    """Engines whose times are those of a measured run of the same deployment, and a note."""
+    from ..serve import calibrated
+    from ..serve.traces import read_load
+
+    assert each.calibrate is not None
+    if each.prefill is not None:
+        message = "a run of engines for prompts and tokens apart can't be matched"
+        raise InputError([Problem("", "--calibrate", message, "without --prefill")])
+    load = read_load(each.calibrate, limit=_MATCHED)
+    if load.longest > engines.longest:
+        message = f"the measured run has a request of {load.longest} tokens"
+        help_ = f"--max-model-len {load.longest} or more"
+        raise InputError([Problem(each.calibrate, "", message, help_)])
+    found = calibrated(engines, load)
+    parts = ", ".join(f"{name} {value:.3g}" for name, value in found.parts.items())
+    said = f"times are those of {found.requests} measured requests of {each.calibrate}: {parts}"
+    return found.engines, said
 
 
 @dataclass(frozen=True, slots=True)

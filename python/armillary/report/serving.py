@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..serve.document import cost, measured, steady_means
+from ..serve.document import cost, measured, outputs, steady_means
 from ..serve.limits import Limits
 from ..serve.verdict import verdict
 from ..units import NS_PER_S, counted
@@ -17,6 +17,7 @@ from .quantity import number, share, size, time
 
 if TYPE_CHECKING:
     from ..serve.deployment import Engines
+    from ..serve.intervals import Uncertain
     from ..serve.run import Served, Spread
     from ..serve.what_if import Change
 
@@ -33,9 +34,10 @@ def page(
     price: float | None = None,
     warnings: Sequence[str] = (),
     changes: Sequence[Change] = (),
+    within: Uncertain | None = None,
 ) -> Page:
     """The page of a load of requests on a deployment of the model `name`, with `changes` that were
-    simulated too."""
+    simulated too, and intervals `within` which its results should be."""
     return Page(
         title=f"{name} on {found.engines.platform.name}",
         lead=f"{_deployment(found)}. {found.load.said}.",
@@ -44,6 +46,7 @@ def page(
         warnings=warnings,
         sections=[
             Section("Latency", [_latency(found), _NOTE]),
+            *([Section("Uncertainty", [_uncertain(found, within, price)])] if within else []),
             *([Section("Steady state", [_steady(found)])] if steady_means(found) else []),
             *([Section("Measured", [_measured(found)])] if found.load.measured else []),
             Section("Time of steps", [_parts(found)]),
@@ -114,6 +117,44 @@ def _steady(found: Served) -> Table:
     ]
     note = "Means without the warm-up (MSER-5), with 95 % intervals by batch means."
     return Table("Means of the steady state", ("", "warm-up", "mean", "95 %"), rows, note)
+
+
+def _uncertain(found: Served, within: Uncertain, price: float | None) -> Table:
+    tokens = outputs(found)
+    drawn = {name: f"± {_time(each.half)}" for name, each in steady_means(found)}
+
+    def row(name: str, value: float, ends: tuple[float, float], half: str = "") -> tuple[str, ...]:
+        return (name, _time(value), *map(_time, ends), half)
+
+    rows = [
+        row(
+            "Time to first token, mean", found.ttft.mean, within.ttft["mean"], drawn.get("ttft", "")
+        ),
+        row("p99", found.ttft.p99, within.ttft["p99"]),
+        row(
+            "Time per output token, mean",
+            found.tpot.mean,
+            within.tpot["mean"],
+            drawn.get("tpot", ""),
+        ),
+        row("p99", found.tpot.p99, within.tpot["p99"]),
+    ]
+    rate = tuple(tokens * end for end in within.rate)
+    rows.append(("Output tokens/s", *(f"{each:,.0f}" for each in (found.output_rate, *rate)), ""))
+    if within.goodput is not None and within.kept is not None:
+        ends = (within.kept, *within.goodput)
+        rows.append(("Goodput, a second", *(f"{each:,.3g}" for each in ends), ""))
+    if price is not None:
+        dollars = [cost(found, price, each) for each in (found.output_rate, *reversed(rate))]
+        rows.append(("Dollars of a million tokens", *(f"{each:,.2f}" for each in dollars), ""))
+    beyond = f" Extrapolated: {', '.join(within.extrapolated)}." if within.extrapolated else ""
+    note = (
+        f"{within.capacity.level:.0%} of measured runs should lie between low and high. From runs "
+        f"on GPUs that no host time was fitted to.{beyond} The last column is of the drawn "
+        "requests alone, after the warm-up."
+    )
+    heads = ("", "predicted", "low", "high", "drawn, 95 %")
+    return Table("80 % intervals", heads, rows, note)
 
 
 def _measured(found: Served) -> Table:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..units import NS_PER_S
+from . import uncertain
 from .chart import Chart
 from .page import Fact, Page, Section, Table
 from .quantity import number, share, time
@@ -31,7 +32,8 @@ def page(found: Found, name: str, warnings: Sequence[str] = ()) -> Page:
     return Page(
         title=f"Deployments of {name}",
         lead=_lead(found),
-        verdict=f"The best is {best.candidate.said()} on {best.platform}: {_why(found)}.",
+        verdict=f"The best is {best.candidate.said()} on {best.platform}: {_why(found)}."
+        + uncertain.sentence(found.alike, "simulated deployment"),
         facts=list(_facts(best)),
         warnings=warnings,
         sections=[
@@ -80,9 +82,25 @@ def _time(seconds: float) -> str:
     return time(seconds * NS_PER_S)
 
 
+def _range(each: Choice) -> str:
+    """The interval of the tokens of a GPU."""
+    if each.within is None:
+        return "unknown"
+    return " to ".join(f"{end:,.4g}" for end in each.within[2].of(each.tokens_per_gpu))
+
+
 def _table(found: Found) -> Table:
     priced = found.choices[0].dollars is not None
-    heads = ("deployment", "platform", "GPUs", "requests/s", "tokens/s of a GPU", "TTFT", "TPOT")
+    heads = (
+        "deployment",
+        "platform",
+        "GPUs",
+        "requests/s",
+        "tokens/s of a GPU",
+        "80 %",
+        "TTFT",
+        "TPOT",
+    )
     rows = []
     for each in found.choices:
         cells = [
@@ -91,6 +109,7 @@ def _table(found: Found) -> Table:
             number(each.gpus),
             f"{each.rate:,.3g}",
             f"{each.tokens_per_gpu:,.1f}",
+            _range(each),
             _time(each.served.ttft.mean),
             _time(each.served.tpot.mean),
         ]

@@ -29,6 +29,8 @@ FEW, MANY = 64.0, 1024.0
 """Tokens of a step up to which, and from which on, the factors of products hold."""
 HALVINGS = 7
 """How often the steps of the search are halved."""
+CALIBRATED = "calibrated"
+"""Name of the part of a step that a calibration adds."""
 LEAST = 5
 """Requests that must be measured."""
 _START = (1.0, 1.0, 1.0, 1.0, 0.0)
@@ -81,7 +83,7 @@ def with_parts(engines: Engines, values: Sequence[float]) -> Engines:
     """Engines with other values of `PARTS`."""
     few, many, decode, prefill, step = values
     terms = [_scaled(term, few, many, decode, prefill) for term in engines.terms]
-    terms.append(Term("calibrated", "sequences", (0.0, 1.0), (0.0, step / 1e3)))
+    terms.append(Term(CALIBRATED, "sequences", (0.0, 1.0), (0.0, step / 1e3)))
     return replace(engines, terms=tuple(terms))
 
 

@@ -13,6 +13,7 @@ from .steady import Steady, steady
 from .verdict import queue_grows
 
 if TYPE_CHECKING:
+    from .intervals import Uncertain
     from .what_if import Change
 
 SCHEMA = "armillary.serve/1"
@@ -26,9 +27,11 @@ def as_dict(
     price: float | None,
     warnings: list[str],
     changes: Sequence[Change] = (),
+    within: Uncertain | None = None,
 ) -> dict[str, Any]:
     """The result. Times are ms, rates tokens or requests a second, `price` dollars of a GPU for an
-    hour. Of `changes`, parts by which quantities change: 0.31 is 31 % more."""
+    hour. Of `changes`, parts by which quantities change: 0.31 is 31 % more. `within` are
+    intervals."""
     span = found.span
     result: dict[str, Any] = {
         "requests": len(found.answers),
@@ -76,6 +79,8 @@ def as_dict(
     if price is not None:
         result["dollars_per_million_tokens"] = cost(found, price, found.rate)
         result["dollars_per_million_output_tokens"] = cost(found, price, found.output_rate)
+    if within is not None:
+        result["intervals"] = within.as_dict(outputs(found), _dollars(found, price))
     return {
         "schema": SCHEMA,
         "deployment": _deployment(found.engines),
@@ -106,6 +111,16 @@ def as_dict(
 def cost(found: Served, price: float, rate: float) -> float:
     """Dollars of a million tokens at a rate."""
     return found.gpus * price / _HOUR / rate * _MILLION
+
+
+def outputs(found: Served) -> float:
+    """Mean tokens that are generated for a request."""
+    return sum(each.output for each in found.answers) / len(found.answers)
+
+
+def _dollars(found: Served, price: float | None) -> float | None:
+    """Dollars of a second of all GPUs."""
+    return None if price is None else found.gpus * price / _HOUR
 
 
 def steady_means(found: Served) -> list[tuple[str, Steady]]:

@@ -14,9 +14,11 @@ from typing import Any
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..platform import Platform
+from ..uncertainty import Factors, Interval, alike
 from .candidates import Candidate, Tried, tried, words
 from .closed_form import Means
 from .engines import Engine
+from .intervals import factors
 from .layout import Precision
 from .limits import Limits
 from .load import Lengths, Load, drawn
@@ -65,6 +67,30 @@ class Choice:
     gpus: int
     dollars: float | None
     """Dollars of a million output tokens."""
+    within: tuple[Interval, ...] | None = None
+    """Factors on TTFT, TPOT and rate; `None` where they are unknown."""
+
+    @property
+    def cost_factors(self) -> Factors | None:
+        """Factors on what a token costs."""
+        return (1 / self.within[2].high, 1 / self.within[2].low) if self.within else None
+
+    def intervals(self) -> dict[str, Any] | None:
+        """Intervals as JSON."""
+        if self.within is None:
+            return None
+        ttft, tpot, rate = self.within
+        served = self.served
+        found: dict[str, Any] = {
+            "level": rate.level,
+            "ttft_ms": list(ttft.of(1e3 * served.ttft.mean)),
+            "tpot_ms": list(tpot.of(1e3 * served.tpot.mean)),
+            "output_tokens_per_s_per_gpu": list(rate.of(self.tokens_per_gpu)),
+        }
+        if self.dollars is not None and self.cost_factors is not None:
+            ends = [end * self.dollars for end in self.cost_factors]
+            found["dollars_per_million_output_tokens"] = ends
+        return {**found, "extrapolated": list(rate.outside)}
 
     @property
     def platform(self) -> str:
@@ -102,6 +128,9 @@ class Found:
     frontier: tuple[Point, ...]
     refused: dict[str, int]
     """Layouts that were left out, by reason."""
+    alike: int | None
+    """Other choices that the uncertainty does not separate from the best one; `None` where it is
+    unknown."""
 
 
 def search(
@@ -151,7 +180,8 @@ def search(
     if not choices:
         raise InputError([_nothing(job, refused, points)])
     choices.sort(key=lambda each: _rank(each, job, prices))
-    return Found(job, tuple(choices), looked_at, frontier(points), refused)
+    ranks = [(_rank(each, job, prices)[0], each.cost_factors) for each in choices]
+    return Found(job, tuple(choices), looked_at, frontier(points), refused, alike(ranks))
 
 
 def _cost(each: Candidate, prices: dict[str, float] | None, job: Job) -> float:
@@ -251,7 +281,8 @@ def _choice(
     if prices:
         hour = each.gpus * prices[each.engines.platform.name]
         dollars = hour / 3600 / (rate * mean) * 1e6
-    return Choice(each, served, share, rate, each.gpus, dollars)
+    within = factors(served, closed=True)
+    return Choice(each, served, share, rate, each.gpus, dollars, within)
 
 
 def _served(each: Candidate, load: Load) -> Served:
@@ -342,9 +373,11 @@ def as_dict(found: Found, warnings: list[str]) -> dict[str, Any]:
                 "tpot_ms": 1e3 * each.served.tpot.mean,
                 "share_within_slo": each.share,
                 "dollars_per_million_output_tokens": each.dollars,
+                "intervals": each.intervals(),
             }
             for each in found.choices
         ],
+        "alike": found.alike,
         "frontier": [
             {
                 "said": each.said,
