@@ -21,10 +21,11 @@ WITHOUT = {
     "gemma3": "the text part alone is gemma3_text",
     "llama4": "the text part alone is llama4_text",
     "mistral4": "transformers has no causal model of it",
+    "qwen3_5_moe": "the text part alone is qwen3_5_moe_text",
 }
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 FLAGS = ("attention_bias", "tie_word_embeddings")
-NO_BIAS = ("deepseek_v2", "deepseek_v3")
+NO_BIAS = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa")
 """Types whose biases are refused."""
 
 

@@ -364,6 +364,7 @@ def _require(model: Model, shape: Decoder) -> None:
         "qk_norm_whole": shape.qk_norm and shape.qk_norm_whole,
         "gated_attention": shape.gated_attention,
         "linear_key_heads": bool(shape.linear_key_heads),
+        "index_heads": bool(shape.index_heads),
         "rotary_scaled": shape.rotary_scaled,
         "out_bias": shape.out_bias not in (None, shape.bias),
         "qkv_bias": shape.qkv_bias is False and shape.bias,

@@ -4,7 +4,8 @@ Here: what a model is. Not here: how a file is read into one (`decoder_reader.py
 (`weights.py`) and floating-point operations (`flops.py`), how it is spread over ranks
 (`workload/parallelism.py`). A layer is attention (MHA, GQA, or MLA when `kv_rank` is set) and a
 multi-layer perceptron or experts, each behind a norm. Sources: Vaswani et al. 2017
-(arXiv:1706.03762); DeepSeek-V2 (arXiv:2405.04434)."""
+(arXiv:1706.03762); DeepSeek-V2 (arXiv:2405.04434); sparse attention: DeepSeek-AI 2025,
+DeepSeek-V3.2-Exp."""
 
 from __future__ import annotations
 
@@ -110,6 +111,13 @@ class Decoder:
     """Width of one of its values."""
     linear_kernel: Zero = 0
     """Tokens that its convolution spans."""
+    index_heads: Zero = 0
+    """Sparse attention with compressed keys (DeepSeek-V3.2): heads of the indexer, which chooses
+    the keys that a token attends to; 0 for all keys."""
+    index_dim: Zero = 0
+    """Width of one of its heads."""
+    index_top_k: Zero = 0
+    """Keys that it chooses for each token."""
 
     @property
     def kv(self) -> int:
@@ -157,14 +165,15 @@ class Decoder:
         """Keys that a token of a sequence attends to, doubled: `sequence` with full causal
         attention.
 
-        With a window of w tokens w s - w^2 / 2 of the pairs are seen, with chunks half of each
-        chunk's square."""
-        if not 0 < self.window < sequence:
+        With a window of w tokens, or w keys that an indexer chooses, w s - w^2 / 2 of the pairs
+        are seen, with chunks half of each chunk's square."""
+        most = self.index_top_k or self.window
+        if not 0 < most < sequence:
             return sequence
         if self.chunked:
-            whole, rest = divmod(sequence, self.window)
-            return (whole * self.window**2 + rest**2) // sequence
-        return 2 * self.window - self.window**2 // sequence
+            whole, rest = divmod(sequence, most)
+            return (whole * most**2 + rest**2) // sequence
+        return 2 * most - most**2 // sequence
 
     def kinds(self) -> list[tuple[int, int]]:
         """A layer of each kind (experts or not, full attention or not), and how many are like

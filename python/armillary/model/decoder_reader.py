@@ -16,6 +16,8 @@ LINEAR = (
     "linear_kernel",
 )
 
+INDEXER = ("index_heads", "index_dim", "index_top_k")
+
 
 def decoder(model: Model) -> Decoder:
     """The model's fields, checked. Raises `InputError` listing every fault."""
@@ -28,9 +30,16 @@ def decoder(model: Model) -> Decoder:
         if shape.heads % shape.kv:
             said = f"{shape.kv} heads of keys and values don't divide {shape.heads} heads"
             problems.append(model.problem("kv_heads", said, "a divisor of heads"))
-    linear = [name for name in LINEAR if not getattr(shape, name)]
-    if 0 < len(linear) < len(LINEAR):
-        problems.append(model.problem(linear[0], "is missing", "all of " + ", ".join(LINEAR)))
+    for group in (LINEAR, INDEXER):
+        missing = [name for name in group if not getattr(shape, name)]
+        if 0 < len(missing) < len(group):
+            problems.append(model.problem(missing[0], "is missing", "all of " + ", ".join(group)))
+    if shape.index_heads and not (shape.kv_rank and shape.q_rank):
+        said = "an indexer without compressed queries and keys is not modelled"
+        problems.append(model.problem("index_heads", said, "with q_rank and kv_rank"))
+    if shape.index_heads and (shape.window or shape.linear_key_heads):
+        said = "an indexer next to windows or linear attention is not modelled"
+        problems.append(model.problem("index_heads", said, "without them"))
     if shape.full_every and not (shape.window or shape.linear_key_heads):
         problems.append(
             model.problem("full_every", "has no effect", "only with window or linear attention")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .decoder import Decoder
-from .weights import LinearAttention, attention_matrices, up_projections
+from .weights import LinearAttention, attention_matrices, indexer_matrices, up_projections
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,13 @@ def step_flops(
     tokens = batch * sequence
     core = model.over_layers(lambda layer: attention_flops(model, layer, tokens, sequence))
     core += mtp * attention_flops(model, model.layers - 1, tokens, sequence)
+    index = (model.layers + mtp) * indexer_flops(model, tokens, sequence)
     last = multiplied(model, model.layers - 1)
     linear = 2 * tokens * (model.over_layers(lambda layer: multiplied(model, layer)) + mtp * last)
     projection = 2 * tokens * mtp * 2 * model.hidden * model.hidden
     matrices = linear + projection + (1 + mtp) * 2 * tokens * model.hidden * model.vocabulary
     low = 2 * tokens * adapters
-    total = 3 * (core + low) + (2 if adapters else 3) * matrices
+    total = 3 * (core + low) + (2 if adapters else 3) * matrices + index
     if recompute.startswith("full"):
         every = range(model.layers)
         whole = Repeated(every, every, mtp) if whole is None else whole
@@ -112,7 +113,8 @@ def _whole(model: Decoder, tokens: int, sequence: int, whole: Repeated, early_st
     core = sum(
         attention_flops(model, layer, tokens, sequence) for layer in (*whole.layers, *modules)
     )
-    return 2 * tokens * matrices + core
+    index = (len(whole.layers) + whole.mtp) * indexer_flops(model, tokens, sequence)
+    return 2 * tokens * matrices + core + index
 
 
 def _half(model: Decoder, ffn: int) -> int:
@@ -160,6 +162,13 @@ def attention_flops(model: Decoder, layer: int, tokens: int, sequence: int) -> i
     if like.linear_key_heads:
         return LinearAttention.of(like).flops(tokens)
     return 2 * tokens * like.seen(sequence) * like.heads * (like.key_width + like.value_width)
+
+
+def indexer_flops(model: Decoder, tokens: int, sequence: int) -> int:
+    """Operations of a layer's indexer, forward: matrices, and in each head a product and a weight
+    for each key, counted whole. It has no backward pass."""
+    scores = tokens * sequence * model.index_heads * (model.index_dim + 1)
+    return 2 * (tokens * sum(indexer_matrices(model)) + scores)
 
 
 def multiplied(model: Decoder, layer: int) -> int:

@@ -437,6 +437,31 @@ def _qwen3_next(reader: Reader) -> dict[str, Any]:
     return {**linear, **attention, **experts}
 
 
+def _qwen3_5_moe(reader: Reader) -> dict[str, Any]:
+    """As Qwen3-Next, with experts in all layers. Its MTP module is left out."""
+    reader.require("attn_output_gate", True)
+    reader.used |= {"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"}
+    if modules := reader.values.get("mtp_num_hidden_layers"):
+        reader.assumed.append(f"no MTP modules, where mtp_num_hidden_layers is {modules}")
+    reader.require("decoder_sparse_step", 1)
+    return {**_qwen3_next(reader), "ffn": reader.field("expert_ffn")}
+
+
+def _sparse(reader: Reader) -> dict[str, Any]:
+    """DeepSeek's latent attention to keys that an indexer chooses (DeepSeek-V3.2)."""
+    reader.used |= {"indexer_rope_interleave", "head_dim"}
+    layers, dense = reader.field("layers"), reader.field("first_dense")
+    reader.require("layer_types", ["indexed_attention"] * layers)
+    reader.require("indexer_types", ["full"] * layers)
+    reader.require("mlp_layer_types", ["dense"] * dense + ["sparse"] * max(0, layers - dense))
+    return {
+        **_deepseek(reader),
+        "index_heads": reader.number("index_n_heads"),
+        "index_dim": reader.number("index_head_dim"),
+        "index_top_k": reader.number("index_topk"),
+    }
+
+
 def _window(reader: Reader, every: int, default: int = 0) -> dict[str, Any]:
     """A sliding window, with full attention in each `every`-th layer unless `layer_types` says
     otherwise."""
@@ -490,9 +515,12 @@ KNOWN: dict[str, Callable[[Reader], dict[str, Any]]] = {
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _qwen3_moe,
     "qwen3_next": _qwen3_next,
+    "qwen3_5_moe": _qwen3_5_moe,
     "deepseek_v2": _deepseek,
     "deepseek_v3": _deepseek,
+    "deepseek_v32": _sparse,
     "glm4_moe": _glm4_moe,
+    "glm_moe_dsa": _sparse,
     "granitemoe": _granite_moe,
     "gpt_oss": _gpt_oss,
     "llama4": _llama4,

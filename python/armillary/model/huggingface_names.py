@@ -39,6 +39,7 @@ _ROUTED: dict[str, tuple[str, ...]] = {
 OWN_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "deepseek_v2": _ROUTED,
     "deepseek_v3": _ROUTED,
+    "deepseek_v32": _ROUTED,
     "dots1": _ROUTED,
     "ernie4_5_moe": {
         "experts": ("moe_num_experts", "num_experts"),
@@ -48,6 +49,7 @@ OWN_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "falcon": {"kv_heads": ("num_kv_heads",), "head_dim": (), "ffn": ("ffn_hidden_size",)},
     "glm4_moe": _ROUTED,
+    "glm_moe_dsa": _ROUTED,
     "gpt2": {
         "layers": ("n_layer", "num_hidden_layers"),
         "hidden": ("n_embd", "hidden_size"),
@@ -80,6 +82,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "qwen3_moe": {"num_key_value_heads": 4, "sliding_window": 4096},
     "qwen3_next": {"num_key_value_heads": 2, "head_dim": 256},
+    # No layer is dense: the width stands for nothing.
+    "qwen3_5_moe": {"num_key_value_heads": 2, "head_dim": 256, "intermediate_size": 1},
     "qwen2_vl_text": _QWEN2_VL,
     "qwen2_5_vl_text": _QWEN2_VL,
     "qwen3_vl_moe_text": {
@@ -141,6 +145,7 @@ OUTER: dict[str, str | None] = {
     "paligemma": "gemma",
     "qwen2_5_vl": "qwen2",
     "qwen2_vl": "qwen2",
+    "qwen3_5_moe": "qwen3_5_moe",
     "qwen3_vl": "qwen3",
     "qwen3_vl_moe": "qwen3_moe",
     "voxtral": "llama",
@@ -163,6 +168,7 @@ SAME = {
     "llama4_text": "llama4",
     "qwen2_5_vl_text": "qwen2",
     "qwen2_vl_text": "qwen2",
+    "qwen3_5_moe_text": "qwen3_5_moe",
     "qwen3_vl_moe_text": "qwen3_moe",
     "qwen3_vl_text": "qwen3",
 }

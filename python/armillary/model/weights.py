@@ -64,7 +64,7 @@ def narrow_weights(
 ) -> Weights:
     """Parameters of layer `layer` on a rank that are multiplied with in 8 bits: all matrices but
     the router."""
-    dense = sum(attention_matrices(model.of(layer), tp))
+    dense = sum(attention_matrices(model.of(layer), tp)) + sum(indexer_matrices(model)[:2])
     if not model.has_experts(layer):
         return Weights(dense + sum(_perceptron_matrices(model, model.ffn, tp)))
     shared = sum(_perceptron_matrices(model, model.shared_experts * model.expert_ffn, tp))
@@ -133,7 +133,7 @@ def _attention_weights(model: Decoder, tp: int) -> int:
         return LinearAttention.of(model, tp).weights(h)
     out = heads * model.value_width * h + (h if out_bias else 0) + (heads if model.sinks else 0)
     if model.kv_rank:
-        return out + _latent_weights(model, heads)
+        return out + _latent_weights(model, heads) + _indexer_weights(model)
     width = heads * query_width(model) + kv * (model.key_width + model.value_width)
     return out + width * (h + bool(qkv_bias)) + _qk_norm(model, heads + kv)
 
@@ -203,6 +203,20 @@ def _latent_weights(model: Decoder, heads: int) -> int:
     if not model.q_rank:
         return down + up + h * heads * model.key_width
     return down + up + model.q_rank * (h + 1 + heads * model.key_width)
+
+
+def indexer_matrices(model: Decoder) -> list[int]:
+    """Parameters of the indexer's matrices, which are whole on every rank: queries, from the
+    compressed ones, the key, and the weights of its heads. None without an indexer."""
+    if not model.index_heads:
+        return []
+    h, width = model.hidden, model.index_dim
+    return [model.q_rank * model.index_heads * width, h * width, h * model.index_heads]
+
+
+def _indexer_weights(model: Decoder) -> int:
+    """Parameters of the indexer: matrices, and a norm of the key with gain and bias."""
+    return sum(indexer_matrices(model)) + 2 * model.index_dim
 
 
 def local_kv(model: Decoder, tp: int) -> int:

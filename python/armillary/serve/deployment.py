@@ -12,6 +12,7 @@ from .engines import Engine
 from .iteration import Iteration, Term, overheads
 from .layout import BYTES, CACHES, Footprint, Layout, Precision, blocks, footprint
 
+_SIZE = "a size: --set npu.memory.capacity=80GB"
 SMALL = 70 * 2**30
 """Bytes of a GPU below which engines take smaller steps by default."""
 
@@ -146,7 +147,7 @@ def deploy(
     capacity = platform.describe()["npu"]["memory_capacity_bytes"]
     if not capacity:
         raise InputError(
-            [Problem("", "npu.memory.capacity", "the platform does not say it", "a size")]
+            [Problem("", "npu.memory.capacity", "the platform does not say it", _SIZE)]
         )
     file = engine.file
     small = capacity < SMALL

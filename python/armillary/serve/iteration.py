@@ -6,7 +6,7 @@ Not here: what a layer is (`model`), where weights are (`layout.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..kernels.shapes import (
 from ..model.decoder import Decoder
 from ..model.weights import LinearAttention, local_kv, query_width
 from ..platform import Platform
-from . import rooflines
+from . import rooflines, sparse
 from .engines import Engine, EngineFile
 from .layout import Layout, Precision
 
@@ -229,6 +229,9 @@ class Iteration:
                 sizes = [(down, of.hidden), (query, of.q_rank or of.hidden)]
                 sizes += [(heads * of.kv_rank, plain), (heads * of.value_width, of.kv_rank)]
                 sizes.append((of.hidden, heads * of.value_width))
+                if of.index_heads:
+                    sizes += [(of.index_heads * of.index_dim, of.q_rank), (of.index_dim, of.hidden)]
+                    found.append((count, self._gemm(m, of.index_heads, of.hidden, "bf16")))
             else:
                 width = heads * query_width(of) + local_kv(of, tp) * (of.key_width + of.value_width)
                 sizes = [(width, of.hidden), (of.hidden, heads * of.value_width)]
@@ -263,38 +266,66 @@ class Iteration:
         found = []
         for layer, count in self._kinds():
             of = self.model.of(layer)
-            if of.linear_key_heads:
-                continue
-            suffix = f" (window {of.window})" if of.window else ""
-            longest = min(self.longest, of.window) if of.window else self.longest
-            requests = self._points(REQUESTS, self.sequences)
-            lengths = self._points(LENGTHS, longest)
-            shape = self._attention_shape(of)
-            grid = [[(count, shape("decode", b, c))] for b in requests for c in lengths]
-            found.append(
-                Term(
-                    "decode attention" + suffix, "decode", (0.0, *map(float, requests)),
-                    (*(0.0 for _ in lengths), *self._sums(grid)), tuple(map(float, lengths)),
-                    of.window,
-                )
-            )  # fmt: skip
-            prompts = self._points(PROMPTS, self.longest)
-            row = [[(count, shape("prefill", 1, c))] for c in prompts]
-            found.append(
-                Term(
-                    "prefill attention" + suffix, "prefill", (0.0, *map(float, prompts)),
-                    (0.0, *self._sums(row)),
-                )
-            )  # fmt: skip
+            if not of.linear_key_heads:
+                found += self._attention_of(of, count)
         return found
+
+    def _attention_of(self, of: Decoder, count: float) -> list[Term]:
+        """Those of `count` layers that are alike."""
+        most = of.index_top_k or of.window
+        suffix = f" (window {of.window})" if of.window else ""
+        shape = self._attention_shape(of)
+        decode = self._decode(
+            "decode attention" + suffix, most, lambda b, c: (count, shape("decode", b, c))
+        )
+        prefill = self._prefill(
+            "prefill attention" + suffix, of.index_top_k, lambda c: (count, shape("prefill", 1, c))
+        )
+        return [*(self._indexer(of, count) if of.index_heads else ()), decode, prefill]
+
+    def _decode(
+        self, name: str, most: int, kernel: Callable[[int, int], tuple[float, Shape]]
+    ) -> Term:
+        """A part by requests and their contexts, at most `most` tokens of each; 0 for all."""
+        requests = self._points(REQUESTS, self.sequences)
+        lengths = self._points(LENGTHS, min(self.longest, most) if most else self.longest)
+        grid = [[kernel(b, c)] for b in requests for c in lengths]
+        return Term(
+            name, "decode", (0.0, *map(float, requests)),
+            (*(0.0 for _ in lengths), *self._sums(grid)), tuple(map(float, lengths)), most,
+        )  # fmt: skip
+
+    def _prefill(self, name: str, most: int, kernel: Callable[[int], tuple[float, Shape]]) -> Term:
+        """A part by the length of a prompt, whose tokens attend to `most` keys; 0 for all."""
+        prompts = self._points(PROMPTS, self.longest)
+
+        def seconds(lengths: Sequence[int]) -> list[float]:
+            return self._sums([[kernel(c)] for c in lengths])
+
+        found = sparse.prompts(prompts, most, seconds) if most else seconds(prompts)
+        return Term(name, "prefill", (0.0, *map(float, prompts)), (0.0, *found))
+
+    def _indexer(self, of: Decoder, count: float) -> list[Term]:
+        """The choice of keys in sparse attention, whole on every rank."""
+        if sparse.WARNING not in self.warnings:
+            self.warnings.append(sparse.WARNING)
+        library = self._library("attention", self.engine.file.kernels.attention)
+        return [
+            self._decode("indexer, decode", 0, lambda b, c: (count, sparse.looked_up(of, b, c))),
+            self._prefill(
+                "indexer, prefill", 0,
+                lambda c: (count, sparse.scored(of, c, library, self.engine.name)),
+            ),
+        ]  # fmt: skip
 
     def _attention_shape(self, of: Decoder) -> Callable[[str, int, int], Shape]:
         named = self.engine.file.kernels
         tp, cache = self.layout.tp, self.precision.cache
         if of.kv_rank:
             source = self._library("mla", named.mla)
+            form = "absorbed" if of.index_heads else "expanded"
             base = Mla(
-                batch=1, length=1, heads=of.heads // tp, cache=cache, source=source,
+                batch=1, length=1, heads=of.heads // tp, cache=cache, source=source, form=form,
                 engine=self.engine.name,
             )  # fmt: skip
             return lambda phase, batch, length: replace(

@@ -14,10 +14,12 @@ from ..model.weights import (
     attention_matrices,
     embedding_weights,
     head_weights,
+    indexer_matrices,
     layer_weights,
     local_kv,
     narrow_weights,
 )
+from . import sparse
 
 FORMATS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
 """Number formats of weights."""
@@ -85,6 +87,10 @@ class Layout:
             fault(
                 "tp", f"{model.heads} heads can't be shared by {self.tp}", "a divisor of the heads"
             )
+        linear = model.linear_key_heads, model.linear_value_heads
+        if any(heads % self.tp for heads in linear):
+            said = f"heads of linear attention, {linear[0]} and {linear[1]}, can't be shared by "
+            fault("tp", f"{said}{self.tp}", "a divisor of both")
         if self.pp > model.layers:
             fault("pp", f"{self.pp} stages for {model.layers} layers", "at most one for each layer")
         if not model.experts and (self.dp > 1 or self.ep > 1):
@@ -152,14 +158,14 @@ def footprint(
         of = model.of(layer)
         of_layer = 2 * (held - narrow).total + dense * narrow.dense + expert * narrow.expert
         if precision.attention:
-            matrices = sum(attention_matrices(of, layout.tp))
+            matrices = sum(attention_matrices(of, layout.tp)) + sum(indexer_matrices(of)[:2])
             of_layer += (BYTES[precision.attention] - dense) * matrices
         weights += share * of_layer
         if of.linear_key_heads:
             linear = LinearAttention.of(of, layout.tp)
             request += share * (4 * linear.heads * linear.state + 2 * linear.mixed * linear.kernel)
         elif of.kv_rank:
-            token += share * cached * (of.kv_rank + of.rope_dim)
+            token += share * (cached * (of.kv_rank + of.rope_dim) + sparse.cached(of))
         else:
             width = local_kv(of, layout.tp) * (of.key_width + of.value_width)
             if of.window and model.full_every:

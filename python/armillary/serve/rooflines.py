@@ -5,8 +5,9 @@ Here: operations and bytes of each shape. Not here: the roofline (`crates/device
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .. import _core
 from ..errors import InputError, Problem
@@ -34,13 +35,15 @@ def seconds(shapes: Sequence[Shape], platform: Platform, backend: str | None = N
     """Seconds of each kernel by itself, in order.
 
     Raises:
-        InputError: a kind of kernel that has no roofline here.
+        InputError: a kind of kernel that has no roofline here, or an NPU without rates.
     """
+    described = platform.describe()["npu"]
+    _check_rates(described, platform)
     sums = [shape for shape in shapes if isinstance(shape, Allreduce)]
     collectives = iter(all_reduces(sums, platform, backend) if sums else [])
     works = [_work(shape) for shape in shapes if not isinstance(shape, Allreduce)]
-    described = platform.describe()["npu"]
-    peak, by_type = described["peak_flops"], described["compute_settings"]["peak_by_type_flops"]
+    peak = described["peak_flops"]
+    by_type = described["compute_settings"].get("peak_by_type_flops", {})
     program = Program()
     for number, work in enumerate(works):
         narrow = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "mxfp4_mxfp8": "fp8"}
@@ -57,6 +60,26 @@ def seconds(shapes: Sequence[Shape], platform: Platform, backend: str | None = N
         next(collectives) if isinstance(shape, Allreduce) else next(times) / 1e12 + LAUNCH
         for shape in shapes
     ]
+
+
+def _check_rates(described: Mapping[str, Any], platform: Platform) -> None:
+    rates = {"npu.peak": "peak_flops", "npu.memory.bandwidth": "memory_bandwidth"}
+    if described["compute"] == "recorded":
+        rates["npu.compute.model"] = "none"
+    problems = [
+        Problem("", key, f"{platform.name} has none, and a roofline needs it", _RATES[key])
+        for key, name in rates.items()
+        if not described.get(name)
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+_RATES = {
+    "npu.peak": "a rate: --set npu.peak=400TFLOPS",
+    "npu.memory.bandwidth": "a rate: --set npu.memory.bandwidth=2TB/s",
+    "npu.compute.model": "roofline: --set npu.compute.model=roofline",
+}
 
 
 def _work(shape: Shape) -> _Work:
@@ -79,11 +102,11 @@ def _work(shape: Shape) -> _Work:
         return _Work("attention", operations, shape.batch * cached)
     if isinstance(shape, Mla):
         cached = shape.length * (_LATENT + _ROPE) * CACHES[shape.cache]
+        latent = 2 * _LATENT + _ROPE
         if shape.phase == "decode":
-            width = 2 * _LATENT + _ROPE
-            pairs = shape.batch * shape.length
+            width, pairs = latent, shape.batch * shape.length
         else:
-            width = _NOPE + _ROPE + _VALUE
+            width = latent if shape.form == "absorbed" else _NOPE + _ROPE + _VALUE
             pairs = shape.batch * shape.length**2 // 2
             cached += 4 * shape.length * shape.heads * (_NOPE + _ROPE)
         return _Work("attention", 2.0 * pairs * shape.heads * width, shape.batch * cached)

@@ -14,6 +14,8 @@ each rank. `cp_comm_type` says how a rank gets the keys and values of others:
 - all_gather: it gathers all of them before; their gradients are reduce-scattered after.
 - a2a: before and after, all-to-alls exchange tokens for heads and back.
 
+Sparse attention takes the same for the keys that an indexer chooses.
+
 Sources: Dao et al. 2022 (arXiv:2205.14135); Liu et al. 2023, ring attention (arXiv:2310.01889);
 Grattafiori et al. 2024 (arXiv:2407.21783, section 3.3.2); Jacobs et al. 2023, Ulysses
 (arXiv:2309.14509); NVIDIA/TransformerEngine (`context_parallel.py`: orders of messages,
@@ -24,6 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..model.weights import local_kv
+from .indexer import indexer
 from .parallelism import ContextExchange
 from .script import CollectiveStep, Exchange, Gemm, Inner, KernelStep, Script, Step, Wait
 from .setting import Setting
@@ -61,7 +64,7 @@ def core(at: Setting) -> Inner:
         for work in (*rotary(at, backward=True), *_joined(at))
     )
     forward, backward = _spread(at)
-    return Inner((*turned, *forward), (*backward, *back), turned)
+    return Inner((*turned, *indexer(at), *forward), (*backward, *back), turned)
 
 
 def _spread(at: Setting) -> tuple[Script, Script]:

@@ -12,6 +12,7 @@ from ..model.decoder import Decoder
 from ..model.flops import step_flops
 from ..model.weights import local_kv
 from ..units import counted
+from .indexer import sparse_faults
 from .parallelism import ADAPTED, Parallelism
 from .placement import LayoutFault, layout_of, read_layout
 
@@ -273,13 +274,8 @@ def _context(model: Decoder, given: Parallelism) -> list[Fault]:
     if given.cp == 1:
         return []
     if given.cp_comm_type == "p2p" and given.attention == "unfused":
-        return [
-            (
-                "cp_comm_type",
-                "p2p with unfused attention, which writes no sums of its rows",
-                "all_gather, a2a",
-            )
-        ]
+        said = "p2p with unfused attention, which writes no sums of its rows"
+        return [("cp_comm_type", said, "all_gather, a2a")]
     if given.cp_comm_type != "a2a":
         return []
 
@@ -586,6 +582,7 @@ _CHECKS = (
     _batch,
     _sequence,
     _context,
+    sparse_faults,
     _recomputed,
     _counted_layers,
     expert_faults,

@@ -39,6 +39,7 @@ from typing import Literal, NamedTuple
 from .. import _core
 from ..model.weights import LinearAttention, Weights, local_kv, query_width, vocabulary_rows
 from .experts import share
+from .indexer import chosen
 from .layer import matrices, plain_attention
 from .parallelism import Parallelism
 from .schedule import Pass
@@ -249,6 +250,7 @@ def _attention(at: Setting) -> int:
         _normed(at, "qkv")
         + at.tokens * (width * states_ + _compressed(at))
         + _scores(at, heads)
+        + chosen(at)
         + at.mask
         + _between(at, "qkv", "out")
     )

@@ -51,6 +51,8 @@ EXACT = {
     "minimax-m2": 228_689_748_992,
     "olmo3-32b": 32_233_522_176,
     "qwen3-next-80b-a3b": 79_674_391_296,
+    "qwen3.5-397b-a17b": 396_346_350_336,
+    "glm-5": 743_911_199_232,
 }
 
 ROUNDED = {
@@ -116,16 +118,32 @@ def test_moe_1t_near_the_published_size() -> None:
 
 @pytest.mark.parametrize(
     ("name", "billions", "digits"),
-    [("mixtral-8x7b", 12.9, 1), ("mixtral-8x22b", 39, 0), ("deepseek-v3", 37, 0)],
+    [
+        ("mixtral-8x7b", 12.9, 1),
+        ("mixtral-8x22b", 39, 0),
+        ("deepseek-v3", 37, 0),
+        ("qwen3.5-397b-a17b", 17, 0),
+    ],
 )
 def test_active_parameters(name: str, billions: float, digits: int) -> None:
     """Jiang et al. 2024 ("13B", 12.9 in the announcement), Mistral AI ("39B"), DeepSeek-AI 2024
-    ("37B")."""
+    ("37B"), the name of Qwen3.5."""
     ours = active_parameters(shape(name)) / 1e9
     # DeepSeek-V3's 37.6 counts the embedding table (0.9), of which a token meets one row: 36.6,
     # printed 37.
     embedding = 129280 * 7168 / 1e9 if name == "deepseek-v3" else 0
     assert round(ours - embedding, digits) == billions
+
+
+def test_active_parameters_of_glm_5_by_hand() -> None:
+    """The README says 40 B: 39.9 without embedding and head, 41.8 with both."""
+    h, latent = 6144, 64 * (192 + 64) * 2048 + 2048 * 6144 + (512 + 64) * 6144
+    latent += 512 * 64 * (192 + 256) + 64 * 256 * h + 2048 + 512
+    index = 2048 * 32 * 128 + h * 128 + h * 32 + 2 * 128
+    layers = 78 * (latent + index + 2 * h) + 3 * 3 * h * 12288
+    layers += 75 * (9 * 3 * h * 2048 + 256 * h)
+    assert round(layers / 1e9, 1) == 39.9
+    assert active_parameters(shape("glm-5")) == layers + h + 2 * 154880 * h
 
 
 @given(
