@@ -57,6 +57,8 @@ VERSIONS = {
     "qwen3-235b-a22b-instruct-2507": "qwen3-235b-a22b",
     "qwen3-235b-a22b-thinking-2507": "qwen3-235b-a22b",
     "qwen3-next-80b-a3b-thinking": "qwen3-next-80b-a3b",
+    "glm-5.1": "glm-5",
+    "deepseek-v3.2-exp": "deepseek-v3.2",
     "kimi-k2-instruct-0905": "kimi-k2",
     "kimi-k2-thinking": "kimi-k2",
     "mistral-7b-v0.3": "mistral-7b",

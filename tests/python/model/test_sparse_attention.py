@@ -112,7 +112,7 @@ def read(tmp_path: Path, values: dict[str, object]) -> Decoder:
     ("values", "count", "preset"),
     [
         (GLM_5, 743_911_199_232, "glm-5"),
-        (DEEPSEEK, 671_877_929_216, ""),
+        (DEEPSEEK, 671_877_929_216, "deepseek-v3.2"),
         (QWEN, 396_346_350_336, "qwen3.5-397b-a17b"),
     ],
     ids=["glm_moe_dsa", "deepseek_v32", "qwen3_5_moe"],
@@ -121,11 +121,10 @@ def test_configurations(tmp_path: Path, values: dict[str, object], count: int, p
     """Parameters of their classes in transformers 5.24 on PyTorch's meta device."""
     shape = read(tmp_path, values)
     assert parameters(shape) == count
-    if preset:
-        own = decoder(load_model(preset))
-        assert replace(shape, sequence=4096, kv_heads=own.kv_heads) == replace(
-            own, qkv_bias=False, out_bias=False
-        )
+    own = decoder(load_model(preset))
+    assert replace(shape, sequence=4096, kv_heads=own.kv_heads) == replace(
+        own, qkv_bias=False, out_bias=False
+    )
 
 
 @pytest.mark.parametrize(

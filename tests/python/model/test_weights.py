@@ -44,6 +44,7 @@ EXACT = {
     "qwen3-14b": 14_768_307_200,
     "qwen3-32b": 32_762_123_264,
     # Elements of the class in transformers 5.24, without images' part and multi-token prediction.
+    "deepseek-v3.2": 671_877_929_216,
     "gemma-3-27b": 27_009_346_304,
     "glm-4.6": 352_797_814_784,
     "kimi-k2": 1_026_408_209_408,
