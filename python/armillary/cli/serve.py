@@ -17,7 +17,6 @@ from .verb_options import takes
 
 if TYPE_CHECKING:
     from ..model.decoder import Decoder
-    from ..platform import Platform
     from ..serve import Choices, Engines, Layout, Load, Precision, Served
     from ..serve.fleet import Fleet
 
@@ -59,6 +58,10 @@ class _Deployment:
     """Engines."""
     prefill: Annotated[str | None, typer.Option(metavar="LAYOUT")] = None
     """Engines that compute prompts alone, such as tp=4,replicas=2; those above then generate."""
+    prefill_platform: Annotated[
+        str | None, typer.Option(metavar="PLATFORM", autocompletion=completion.platforms)
+    ] = None
+    """Platform of the engines for prompts, if it is another one."""
     routing: Annotated[str, typer.Option(metavar="round_robin|least_loaded|prefix")] = "round_robin"
     """How requests reach engines."""
     weights: Annotated[str, typer.Option(metavar="FORMAT")] = "bf16"
@@ -141,6 +144,8 @@ class ServeOptions(_Scheduler):
     """Service level, such as ttft=1s,tpot=30ms. Goodput counts the requests that keep it."""
     price: Annotated[float | None, typer.Option(metavar="DOLLARS", min=0.0001)] = None
     """Dollars of a GPU for an hour."""
+    prefill_price: Annotated[float | None, typer.Option(metavar="DOLLARS", min=0.0001)] = None
+    """That of GPUs that compute prompts, if it is another one."""
     calibrate: Annotated[str | None, typer.Option(metavar="FILE")] = None
     """A measured run of the same deployment (docs/guides/serve-traffic.md): times become those of
     its first 200 requests, and intervals narrower."""
@@ -160,17 +165,23 @@ def serve(model: ModelName, each: ServeOptions) -> None:
     """Serve requests on a deployment: latency, throughput, cost."""
     with output.guard("armillary serve --help"):
         from ..report import serving, words
-        from ..serve.document import as_dict, table
+        from ..serve.document import Price, as_dict, table
         from ..serve.intervals import uncertain
         from ..serve.what_if import MOST_REQUESTS, what_if
         from ..serve.words import limits
 
         outputs = {"--json": each.json, "--csv": each.csv, "--report": each.report}
-        output.claim(outputs, model, each.platform, each.requests, each.calibrate)
+        inputs = (each.platform, each.prefill_platform, each.requests, each.calibrate)
+        output.claim(outputs, model, *inputs)
         promised = limits(each.slo)
-        for name, value in (("--gpu-memory", each.gpu_memory), ("--price", each.price)):
+        for name in ("gpu_memory", "price", "prefill_price"):
+            value = getattr(each, name)
             if value is not None and not math.isfinite(value):
-                raise InputError([Problem("", name, f"invalid number: {value}", "a number")])
+                raise InputError([Problem("", flag(name), f"invalid number: {value}", "a number")])
+        if None not in (each.prefill_price, each.prefill) and each.price is None:
+            message = "GPUs for tokens have no price"
+            raise InputError([Problem("", "--prefill-price", message, "with --price")])
+        price = None if each.price is None else Price(each.price, each.prefill_price)
         fleet, found, warnings = _served(model, each)
         for warning in warnings:
             output.log(f"warning: {warning}")
@@ -178,14 +189,14 @@ def serve(model: ModelName, each: ServeOptions) -> None:
         if not each.no_what_if and len(found.answers) <= MOST_REQUESTS:
             changes = what_if(found, promised, each.routing, each.backend)
         within = uncertain(found, promised, fleet)
-        document = as_dict(found, promised, each.price, warnings, changes, within)
+        document = as_dict(found, promised, price, warnings, changes, within)
         whole = {"schema": document.pop("schema"), "version": __version__, "model": model}
         output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
         if each.csv is not None:
             from ..report.chart import to_csv
 
             output.write_csv(each.csv, to_csv(table(found)))
-        shown = serving.page(found, model, promised, each.price, warnings, changes, within)
+        shown = serving.page(found, model, promised, price, warnings, changes, within)
         if each.report is not None:
             output.write_page(each.report, shown.html())
         if "-" not in outputs.values():
@@ -219,21 +230,27 @@ def _served(model: str, each: ServeOptions) -> tuple[Fleet, Served, list[str]]:
         choices=choices,
     )  # fmt: skip
     warnings = [*target.warnings, *loaded.notes, *load.notes, *asked.notes, *main.warnings]
-    if each.backend is not None and each.prefill is None:
-        message = "nothing goes from engine to engine"
-        raise InputError([Problem("", "--backend", message, "with --prefill, or without it")])
+    for name in ("backend", "prefill_platform", "prefill_price"):
+        if getattr(each, name) is not None and each.prefill is None:
+            message = "nothing goes from engine to engine"
+            raise InputError([Problem("", flag(name), message, "with --prefill, or without it")])
     if each.calibrate is not None:
         main, said = _matched(main, each)
         warnings.append(said)
     fleet = Fleet(main, routing=each.routing)
     if each.prefill is not None:
         split, count = pool(each.prefill, "--prefill")
+        other = target
+        if each.prefill_platform is not None:
+            other = Platform.load(each.prefill_platform)
+            warnings += other.warnings
         first = deploy(
-            shape, target, engine, split, precision, count=count, longest=longest,
+            shape, other, engine, split, precision, count=count, longest=longest,
             choices=choices,
         )  # fmt: skip
-        _check_room(target, main.gpus + first.gpus)
-        way = transfer(target, first, main, each.backend)
+        warnings += [said for said in first.warnings if said not in warnings]
+        _check_room(first, main)
+        way = transfer(first, main, each.backend)
         fleet = Fleet(first, main, way, each.routing)
     with output.progress("requests") as update:
         found = fleet.serve(load, update)
@@ -308,8 +325,12 @@ def _asked(each: ServeOptions, shape: Decoder) -> _Asked:
     return _Asked(command.engine, layout, replicas, precision, choices, (*command.notes, *idle))
 
 
-def _check_room(target: Platform, gpus: int) -> None:
-    if gpus > target.npus:
+def _check_room(first: Engines, main: Engines) -> None:
+    from ..serve.deployment import fit
+
+    if not fit(first, main):
+        target = main.platform
+        gpus = first.gpus + main.gpus
         message = f"the engines have {gpus} GPUs, and {target.name} {target.npus}"
         raise InputError([Problem("", "--prefill", message, "--npus, or smaller engines")])
 

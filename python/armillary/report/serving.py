@@ -17,6 +17,7 @@ from .quantity import number, share, size, time
 
 if TYPE_CHECKING:
     from ..serve.deployment import Engines
+    from ..serve.document import Price
     from ..serve.intervals import Uncertain
     from ..serve.run import Served, Spread
     from ..serve.what_if import Change
@@ -31,7 +32,7 @@ def page(
     found: Served,
     name: str,
     limits: Limits,
-    price: float | None = None,
+    price: Price | None = None,
     warnings: Sequence[str] = (),
     changes: Sequence[Change] = (),
     within: Uncertain | None = None,
@@ -39,7 +40,7 @@ def page(
     """The page of a load of requests on a deployment of the model `name`, with `changes` that were
     simulated too, and intervals `within` which its results should be."""
     return Page(
-        title=f"{name} on {found.engines.platform.name}",
+        title=f"{name} on {_platforms(found)}",
         lead=f"{_deployment(found)}. {found.load.said}.",
         verdict=". ".join(_upper(each) for each in verdict(found)) + ".",
         facts=list(_facts(found, limits, price)),
@@ -61,6 +62,12 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _platforms(found: Served) -> str:
+    first = found.engines.platform.name
+    later = found.decode.platform.name if found.decode else first
+    return first if first == later else f"{first} for prompts and {later} for tokens"
+
+
 def _deployment(found: Served) -> str:
     first = found.engines
     if found.decode is None:
@@ -71,7 +78,7 @@ def _deployment(found: Served) -> str:
     )
 
 
-def _facts(found: Served, limits: Limits, price: float | None) -> Iterator[Fact]:
+def _facts(found: Served, limits: Limits, price: Price | None) -> Iterator[Fact]:
     per_gpu = found.output_rate / found.gpus
     yield Fact(
         "Output", f"{found.output_rate:,.0f} tokens/s", f"{per_gpu:,.1f} for each GPU", main=True
@@ -86,9 +93,7 @@ def _facts(found: Served, limits: Limits, price: float | None) -> Iterator[Fact]
         yield Fact("Goodput", f"{good:,.3g} a second", f"{share(good / rate)} keep: {limits.said}")
     if price is not None:
         dollars = cost(found, price, found.output_rate)
-        yield Fact(
-            "Cost", f"${dollars:,.2f}", f"of a million output tokens at ${price:g} a GPU-hour"
-        )
+        yield Fact("Cost", f"${dollars:,.2f}", f"of a million output tokens at {price.said}")
 
 
 def _time(seconds: float) -> str:
@@ -119,7 +124,7 @@ def _steady(found: Served) -> Table:
     return Table("Means of the steady state", ("", "warm-up", "mean", "95 %"), rows, note)
 
 
-def _uncertain(found: Served, within: Uncertain, price: float | None) -> Table:
+def _uncertain(found: Served, within: Uncertain, price: Price | None) -> Table:
     tokens = outputs(found)
     drawn = {name: f"± {_time(each.half)}" for name, each in steady_means(found)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import InputError
@@ -13,6 +13,7 @@ from .deployment import Engines, deploy
 from .engines import Engine
 from .layout import Layout, Precision
 from .limits import Limits
+from .transfer import node
 
 GRID = tuple(round(2 ** (step / 2)) for step in range(25))
 """Requests at a time at which an engine is looked at, up to 4,096."""
@@ -41,6 +42,35 @@ class Candidate:
         return first + self.count * self.engines.layout.gpus
 
     @property
+    def pools(self) -> list[tuple[Engines, int]]:
+        """Engines and how many there are, those for prompts first."""
+        first = [(self.prompts, self.prompt_count)] if self.prompts else []
+        return [*first, (self.engines, self.count)]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the platforms have the GPUs."""
+        taken: dict[str, int] = {}
+        for engines, count in self.pools:
+            name = engines.platform.name
+            taken[name] = taken.get(name, 0) + count * engines.layout.gpus
+        return all(taken[each.platform.name] <= each.platform.npus for each, _ in self.pools)
+
+    def hour(self, prices: Mapping[str, float] | None) -> float:
+        """Dollars of an hour, by platform; without prices the number of GPUs."""
+        return sum(
+            count * engines.layout.gpus * (prices[engines.platform.name] if prices else 1.0)
+            for engines, count in self.pools
+        )
+
+    @property
+    def platform(self) -> str:
+        """Name of the platform, or of both."""
+        name = self.engines.platform.name
+        first = self.prompts.platform.name if self.prompts else name
+        return name if first == name else f"{first} and {name}"
+
+    @property
     def rate(self) -> float:
         """Requests a second."""
         generated = self.count * self.at.rate
@@ -66,9 +96,13 @@ class Candidate:
     def said(self) -> str:
         """The layout in words."""
         text = f"{self.count} x {words(self.engines)}"
-        if self.prompts is not None:
-            text = f"{self.prompt_count} x {words(self.prompts)} for prompts, {text} for tokens"
-        return text
+        if self.prompts is None:
+            return text
+        first = f"{self.prompt_count} x {words(self.prompts)}"
+        names = [each.platform.name for each in (self.prompts, self.engines)]
+        if names[0] != names[1]:
+            first, text = f"{first} of {names[0]}", f"{text} of {names[1]}"
+        return f"{first} for prompts, {text} for tokens"
 
 
 def words(engines: Engines) -> str:
@@ -88,6 +122,10 @@ class Tried:
     """Every layout at every number of requests: the frontier is among them."""
     refused: dict[str, int] = field(default_factory=dict)
     """Layouts that were left out, by reason."""
+    first: list[tuple[Engines, Balance]] = field(default_factory=list)
+    """Engines for prompts alone."""
+    later: list[tuple[Engines, Balance]] = field(default_factory=list)
+    """Engines for tokens alone."""
 
     def refuse(self, reason: str) -> None:
         """Counts a layout that was left out."""
@@ -122,8 +160,6 @@ def tried(
 ) -> Tried:
     """Every layout that keeps the limits, at the number of requests with the highest rate."""
     all_ = Tried()
-    first: list[tuple[Engines, Balance]] = []
-    later: list[tuple[Engines, Balance]] = []
     for layout in layouts(model, platform.npus):
         try:
             engines = deploy(model, platform, engine, layout, precision, longest=longest)
@@ -139,14 +175,14 @@ def tried(
             all_.refuse("too slow for the service level, also with one request")
         else:
             all_.found.append(Candidate(engines, count, best))
-        if apart and count > 1:
+        if apart and (count > 1 or node(platform) < platform.npus):
             prompts = best_of(balances(engines, means.prompts_alone(), grid), Limits(limits.ttft))
             tokens = best_of(
                 balances(engines, means.tokens_alone(), grid), Limits(None, limits.tpot)
             )
-            first += [(engines, prompts)] if prompts else []
-            later += [(engines, tokens)] if tokens else []
-    all_.found += pairs(first, later, platform.npus)
+            all_.first += [(engines, prompts)] if prompts else []
+            all_.later += [(engines, tokens)] if tokens else []
+    all_.found += pairs(all_.first, all_.later)
     return all_
 
 
@@ -161,10 +197,25 @@ def best_of(row: Sequence[Balance], limits: Limits) -> Balance | None:
     return max(kept, key=lambda at: (at.rate, -at.concurrency), default=None)
 
 
+def across(all_: Sequence[Tried], prices: Mapping[str, float] | None = None) -> Iterator[Candidate]:
+    """Prompts on one platform and tokens on another, both with several nodes."""
+    for one in all_:
+        for other in all_:
+            if not one.first or not other.later:
+                continue
+            ends = (one.first[0][0], other.later[0][0])
+            names = {each.platform.name for each in ends}
+            nodes = all(node(each.platform) < each.platform.npus for each in ends)
+            if len(names) == 2 and nodes and ends[0].engine.name == ends[1].engine.name:
+                yield from pairs(one.first, other.later, prices)
+
+
 def pairs(
-    first: Sequence[tuple[Engines, Balance]], later: Sequence[tuple[Engines, Balance]], most: int
+    first: Sequence[tuple[Engines, Balance]],
+    later: Sequence[tuple[Engines, Balance]],
+    prices: Mapping[str, float] | None = None,
 ) -> Iterator[Candidate]:
-    """Prompts and tokens on engines of their own: the best numbers of each for `most` GPUs."""
+    """Prompts and tokens on engines of their own: the best numbers of each for their GPUs."""
 
     def per_gpu(pair: tuple[Engines, Balance]) -> float:
         return -pair[1].rate / pair[0].layout.gpus
@@ -172,14 +223,17 @@ def pairs(
     for prompts, before in sorted(first, key=per_gpu)[:KEPT]:
         for engines, at in sorted(later, key=per_gpu)[:KEPT]:
             best: Candidate | None = None
+            shared = prompts.platform.name == engines.platform.name
+            most = prompts.platform.npus
             for count in range(1, most // prompts.layout.gpus + 1):
-                rest = (most - count * prompts.layout.gpus) // engines.layout.gpus
+                taken = count * prompts.layout.gpus if shared else 0
+                rest = (engines.platform.npus - taken) // engines.layout.gpus
                 needed = -(-count * before.rate // at.rate)
                 number = min(rest, max(1, int(needed)))
                 if number < 1:
                     continue
                 made = Candidate(engines, number, at, prompts, count, before)
-                if best is None or made.rate / made.gpus > best.rate / best.gpus:
+                if best is None or made.rate / made.hour(prices) > best.rate / best.hour(prices):
                     best = made
             if best is not None:
                 yield best

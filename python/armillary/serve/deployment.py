@@ -194,6 +194,14 @@ def deploy(
     )  # fmt: skip
 
 
+def fit(engines: Engines, decode: Engines | None) -> bool:
+    """Whether platforms have the GPUs of engines, and of others for tokens."""
+    if decode is None or decode.platform.name != engines.platform.name:
+        pools = (engines, decode) if decode else (engines,)
+        return all(each.gpus <= each.platform.npus for each in pools)
+    return engines.gpus + decode.gpus <= engines.platform.npus
+
+
 def _check_formats(precision: Precision) -> None:
     problems = []
     for key, value, known in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .deployment import Engines
@@ -21,17 +22,37 @@ _HOUR = 3600
 _MILLION = 1e6
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars of a GPU for an hour."""
+
+    gpu: float
+    prompts: float | None = None
+    """Those of engines for prompts alone, if it is another one."""
+
+    def hour(self, found: Served) -> float:
+        """Dollars of a deployment for an hour."""
+        if found.decode is None or self.prompts is None:
+            return found.gpus * self.gpu
+        return found.engines.gpus * self.prompts + found.decode.gpus * self.gpu
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        also = "" if self.prompts is None else f" and ${self.prompts:g} for prompts"
+        return f"${self.gpu:g} a GPU-hour{also}"
+
+
 def as_dict(
     found: Served,
     limits: Limits,
-    price: float | None,
+    price: Price | None,
     warnings: list[str],
     changes: Sequence[Change] = (),
     within: Uncertain | None = None,
 ) -> dict[str, Any]:
-    """The result. Times are ms, rates tokens or requests a second, `price` dollars of a GPU for an
-    hour. Of `changes`, parts by which quantities change: 0.31 is 31 % more. `within` are
-    intervals."""
+    """The result. Times are ms, rates tokens or requests a second, `price` is that of GPUs. Of
+    `changes`, parts by which quantities change: 0.31 is 31 % more. `within` are intervals."""
     span = found.span
     result: dict[str, Any] = {
         "requests": len(found.answers),
@@ -108,9 +129,9 @@ def as_dict(
     }
 
 
-def cost(found: Served, price: float, rate: float) -> float:
+def cost(found: Served, price: Price, rate: float) -> float:
     """Dollars of a million tokens at a rate."""
-    return found.gpus * price / _HOUR / rate * _MILLION
+    return price.hour(found) / _HOUR / rate * _MILLION
 
 
 def outputs(found: Served) -> float:
@@ -118,9 +139,9 @@ def outputs(found: Served) -> float:
     return sum(each.output for each in found.answers) / len(found.answers)
 
 
-def _dollars(found: Served, price: float | None) -> float | None:
+def _dollars(found: Served, price: Price | None) -> float | None:
     """Dollars of a second of all GPUs."""
-    return None if price is None else found.gpus * price / _HOUR
+    return None if price is None else price.hour(found) / _HOUR
 
 
 def steady_means(found: Served) -> list[tuple[str, Steady]]:

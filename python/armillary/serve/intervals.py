@@ -82,6 +82,7 @@ def labels(
     apart: bool,
     arrivals: str = "closed",
     prefixes: bool = False,
+    prompts: str = "",
 ) -> dict[str, str]:
     """Labels of engines with `requests` at a time on each; the others as in
     `uncertainty.serving`."""
@@ -97,6 +98,7 @@ def labels(
         apart=apart,
         arrivals=arrivals,
         prefixes=prefixes,
+        prompts=prompts,
     )
 
 
@@ -105,6 +107,7 @@ def factors(found: Served, *, closed: bool = False) -> tuple[Interval, ...] | No
     unknown."""
     loop = "closed" if closed or found.load.arrivals is None else "open"
     later = found.decode or found.engines
+    names = [kernels.origin(each.platform)[0] for each in (found.engines, later)]
     there = sum(each.latency for each in found.answers) / found.span
     wanted = labels(
         later,
@@ -112,6 +115,7 @@ def factors(found: Served, *, closed: bool = False) -> tuple[Interval, ...] | No
         apart=found.decode is not None,
         arrivals=loop,
         prefixes=any(each.cached for each in found.answers),
+        prompts=names[0] if names[0] != names[1] else "",
     )
     made = [known.interval(name, wanted) for name in known.QUANTITIES]
     return None if None in made else tuple(each for each in made if each is not None)

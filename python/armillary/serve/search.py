@@ -15,7 +15,7 @@ from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..platform import Platform
 from ..uncertainty import Factors, Interval, alike
-from .candidates import Candidate, Tried, tried, words
+from .candidates import Candidate, Tried, across, tried, words
 from .closed_form import Means
 from .engines import Engine
 from .intervals import factors
@@ -94,8 +94,8 @@ class Choice:
 
     @property
     def platform(self) -> str:
-        """Name of the platform."""
-        return self.candidate.engines.platform.name
+        """Name of the platform, or of both."""
+        return self.candidate.platform
 
     @property
     def tokens_per_gpu(self) -> float:
@@ -155,6 +155,7 @@ def search(
     points: list[Point] = []
     refused: dict[str, int] = {}
     looked_at = 0
+    every: list[Tried] = []
     for number, (platform, engine) in enumerate((p, e) for p in platforms for e in engines):
         found = tried(
             job.model, platform, engine, job.precision, means, job.limits, longest, apart=apart
@@ -164,8 +165,10 @@ def search(
         for reason, count in found.refused.items():
             refused[reason] = refused.get(reason, 0) + count
         all_ += found.found
+        every.append(found)
         if progress is not None:
             progress(0.5 * (number + 1) / (len(platforms) * len(engines)), 0.0)
+    all_ += across(every, prices)
     if job.rate is not None:
         all_ = [made for each in all_ if (made := _sized(each, job.rate)) is not None]
     ranked = sorted(all_, key=lambda each: (_cost(each, prices, job), each.gpus, each.said()))
@@ -186,29 +189,26 @@ def search(
 
 def _cost(each: Candidate, prices: dict[str, float] | None, job: Job) -> float:
     """Dollars (or GPUs) of a request a second; with a rate, of the deployment."""
-    price = prices[each.engines.platform.name] if prices else 1.0
-    return each.gpus * price / (1.0 if job.rate is not None else each.rate)
+    return each.hour(prices) / (1.0 if job.rate is not None else each.rate)
 
 
 def _rank(each: Choice, job: Job, prices: dict[str, float] | None) -> tuple[float, float]:
-    price = prices[each.platform] if prices else 1.0
-    cost = each.gpus * price
+    cost = each.candidate.hour(prices)
     return (cost if job.rate is not None else cost / each.rate, each.served.tpot.mean)
 
 
 def _sized(each: Candidate, rate: float) -> Candidate | None:
     """With the engines that the rate needs; `None` where the platform has too few GPUs."""
     if each.prompts is None:
-        count = max(1, -int(-rate // each.at.rate))
-        fits = count * each.engines.layout.gpus <= each.engines.platform.npus
-        return replace(each, count=count) if fits else None
+        sized = replace(each, count=max(1, -int(-rate // each.at.rate)))
+        return sized if sized.fits else None
     assert each.prompts_at is not None
     sized = replace(
         each,
         count=max(1, -int(-rate // each.at.rate)),
         prompt_count=max(1, -int(-rate // each.prompts_at.rate)),
     )
-    return sized if sized.gpus <= each.engines.platform.npus else None
+    return sized if sized.fits else None
 
 
 def _different(ranked: Sequence[Candidate], most: int) -> list[Candidate]:
@@ -218,7 +218,7 @@ def _different(ranked: Sequence[Candidate], most: int) -> list[Candidate]:
     kinds: tuple[list[Candidate], list[Candidate]] = ([], [])
     for each in ranked:
         apart = each.prompts is not None
-        key = (each.engines.platform.name, each.engines.layout, each.engines.engine.name, apart)
+        key = (each.platform, each.engines.layout, each.engines.engine.name, apart)
         taken[key] = taken.get(key, 0) + 1
         if taken[key] <= 3:
             kinds[apart].append(each)
@@ -250,9 +250,8 @@ def _at_rate(
     each: Candidate, job: Job, rate: float, prices: dict[str, float] | None
 ) -> Choice | None:
     """The candidate at the rate of the job, with more engines until the service level holds."""
-    most = each.engines.platform.npus
     for _ in range(_TRIES):
-        if each.gpus > most:
+        if not each.fits:
             return None
         there = max(1, round(rate * (each.ttft + each.at.tpot * job.output.mean)))
         load = job.load(min(_MOST_REQUESTS, max(400, 4 * there)), rate=rate)
@@ -279,8 +278,7 @@ def _choice(
     mean = sum(answer.output for answer in served.answers) / len(served.answers)
     dollars = None
     if prices:
-        hour = each.gpus * prices[each.engines.platform.name]
-        dollars = hour / 3600 / (rate * mean) * 1e6
+        dollars = each.hour(prices) / 3600 / (rate * mean) * 1e6
     within = factors(served, closed=True)
     return Choice(each, served, share, rate, each.gpus, dollars, within)
 
@@ -291,7 +289,7 @@ def _served(each: Candidate, load: Load) -> Served:
     if each.prompts is None:
         return serve(engines, load, routing="least_loaded")
     prompts = replace(each.prompts, count=each.prompt_count)
-    way = transfer(engines.platform, prompts, engines)
+    way = transfer(prompts, engines)
     return serve(prompts, load, decode=engines, transfer=way, routing="least_loaded")
 
 
@@ -364,7 +362,8 @@ def as_dict(found: Found, warnings: list[str]) -> dict[str, Any]:
         "deployments": [
             {
                 "said": each.candidate.said(),
-                "platform": each.platform,
+                "platform": each.candidate.engines.platform.name,
+                "prefill_platform": each.candidate.pools[0][0].platform.name,
                 "gpus": each.gpus,
                 "requests_per_s": each.rate,
                 "output_tokens_per_s_per_gpu": each.tokens_per_gpu,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import InputError
-from .deployment import Engines, deploy
+from .deployment import Engines, deploy, fit
 from .layout import Layout, Precision
 from .limits import Limits
 from .run import Served, serve
@@ -41,10 +41,9 @@ def what_if(
     before = found.goodput(limits.ttft, limits.tpot)
     changes = []
     for said, engines, decode in _changed(found):
-        room = engines.platform.npus
-        if engines.gpus + (decode.gpus if decode else 0) > room:
+        if not fit(engines, decode):
             continue
-        way = transfer(engines.platform, engines, decode, backend) if decode else ()
+        way = transfer(engines, decode, backend) if decode else ()
         served = serve(engines, found.load, decode=decode, transfer=way, routing=routing)
         after = served.goodput(limits.ttft, limits.tpot)
         changes.append(

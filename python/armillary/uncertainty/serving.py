@@ -13,8 +13,8 @@ Residuals are of engines on GPUs that no host time was fitted to (`data/serving_
 | arrivals | closed; no measured run is open |
 | times | as they come, or calibrated |
 
-Rooflines in place of measured kernels, drafts and prefixes of a cache have labels that no measured
-run has."""
+Rooflines in place of measured kernels, drafts, prefixes of a cache, and prompts on another GPU have
+labels that no measured run has."""
 
 from __future__ import annotations
 
@@ -46,13 +46,16 @@ def labels(
     measured: bool = True,
     drafts: bool = False,
     prefixes: bool = False,
+    prompts: str = "",
 ) -> dict[str, str]:
     """Labels of a deployment under a load with `requests` at a time on an engine; `measured`: the
-    kernels of the GPU were measured; `prefixes`: a cache holds the starts of prompts."""
+    kernels of the GPU were measured; `prefixes`: a cache holds the starts of prompts;
+    `prompts`: another GPU that computes them."""
     new = (
         ("kernels", "rooflines", not measured),
         ("drafts", "yes", drafts),
         ("prefixes", "cached", prefixes),
+        ("prompts on", prompts.partition("-")[0], bool(prompts)),
     )
     return {
         "engine": engine,

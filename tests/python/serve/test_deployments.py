@@ -155,7 +155,7 @@ def test_prompts_apart_take_the_way_over_the_network() -> None:
     load = drawn(30, Lengths(2000), Lengths(50), rate=10)
     first = engines(load, platform=platform, count=2)
     main = engines(load, platform=platform, count=1)
-    way = transfer(platform, first, main)
+    way = transfer(first, main)
     found = serve(first, load, decode=main, transfer=way)
     whole = serve(main, load)
     assert [at for at, _ in way] == sorted(at for at, _ in way)

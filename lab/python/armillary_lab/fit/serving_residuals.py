@@ -80,7 +80,7 @@ def _predicted(chosen: Iterable[Run], values: Values) -> Iterable[Left]:
         try:
             first, *rest = (with_values(engines(run, pool), values) for pool in run.pools)
             if rest:
-                way = transfer(first.platform, first, rest[0])
+                way = transfer(first, rest[0])
                 served = serve(
                     first, load(run), decode=rest[0], transfer=way, routing="least_loaded"
                 )

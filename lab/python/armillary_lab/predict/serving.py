@@ -216,7 +216,7 @@ def simulated(run: Run, most: int = 10**9) -> Served:
     if len(run.pools) == 1:
         return serve(engines(run, run.pools[0]), load(run, most))
     prompts, outputs = (engines(run, pool) for pool in run.pools)
-    way = transfer(prompts.platform, prompts, outputs)
+    way = transfer(prompts, outputs)
     return serve(prompts, load(run, most), decode=outputs, transfer=way, routing="least_loaded")
 
 
