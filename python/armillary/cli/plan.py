@@ -122,8 +122,9 @@ class _Serving(_Machines):
     """Tokens that are generated, written in the same way."""
     engine: Annotated[str, typer.Option(metavar="NAMES")] = "vllm"
     """Inference engines, separated by commas: vllm, sglang, trtllm, or files."""
-    weights: Annotated[str, typer.Option(metavar="FORMAT")] = "bf16"
-    """Number format of the matrices: bf16, fp8, fp8_block, nvfp4, mxfp4, int8 or int4."""
+    weights: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
+    """Number format of the matrices: bf16, fp8, fp8_block, nvfp4, mxfp4, int8 or int4. Default: as
+    the model's checkpoint is published."""
     experts: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
     """That of the experts' matrices. Default: as --weights."""
     kv_cache: Annotated[str, typer.Option(metavar="bf16|fp8")] = "bf16"
@@ -275,7 +276,8 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
     from ..model.decoder_reader import decoder
     from ..model.files import load_model
     from ..report import serving_plan
-    from ..serve import Precision, load_engine
+    from ..serve import load_engine
+    from ..serve.layout import precision
     from ..serve.load import lengths
     from ..serve.search import Job, as_dict, search
     from ..serve.words import limits
@@ -287,9 +289,10 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
     if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
         message = f"invalid rate: {each.rate:g}"
         raise InputError([Problem("", "--rate", message, "0.000001 to 1000000000")])
+    formats, assumed = precision(loaded, each.weights, each.experts, each.kv_cache)
     job = Job(
         decoder(loaded),
-        Precision(each.weights, each.experts or each.weights, each.kv_cache),
+        formats,
         lengths(each.input_tokens, "--input-tokens"),
         lengths(each.output_tokens, "--output-tokens"),
         limits(each.slo),
@@ -310,7 +313,7 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
             progress=update,
         )
     warnings = [*dict.fromkeys(each for target in targets for each in target.warnings)]
-    warnings += loaded.notes
+    warnings += (*loaded.notes, *assumed)
     document = as_dict(found, warnings)
     whole = {"schema": document.pop("schema"), "version": __version__, "model": model, **document}
     _write(each, whole, serving_plan.page(found, model, warnings))

@@ -16,7 +16,7 @@ from .options import Json, NoWhatIf, Npus, PlatformName, ReportName, Settings, s
 from .verb_options import takes
 
 if TYPE_CHECKING:
-    from ..model.decoder import Decoder
+    from ..model.files import Model
     from ..serve import Choices, Engines, Layout, Load, Precision, Served
     from ..serve.fleet import Fleet
 
@@ -64,8 +64,9 @@ class _Deployment:
     """Platform of the engines for prompts, if it is another one."""
     routing: Annotated[str, typer.Option(metavar="round_robin|least_loaded|prefix")] = "round_robin"
     """How requests reach engines."""
-    weights: Annotated[str, typer.Option(metavar="FORMAT")] = "bf16"
-    """Number format of the matrices: bf16, fp8, fp8_block, nvfp4, mxfp4, int8 or int4."""
+    weights: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
+    """Number format of the matrices: bf16, fp8, fp8_block, nvfp4, mxfp4, int8 or int4. Default: as
+    the model's checkpoint is published."""
     experts: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
     """That of the experts' matrices. Default: as --weights."""
     kv_cache: Annotated[str, typer.Option(metavar="bf16|fp8")] = "bf16"
@@ -217,7 +218,7 @@ def _served(model: str, each: ServeOptions) -> tuple[Fleet, Served, list[str]]:
     target = Platform.load(each.platform, settings(each.set_, each.npus))
     loaded = load_model(model)
     shape, load = decoder(loaded), _load(each)
-    asked = _asked(each, shape)
+    asked = _asked(each, loaded, bool(shape.experts))
     engine = load_engine(asked.engine)
     most = asked.choices.longest
     longest = max(load.longest, most or 0)
@@ -295,14 +296,15 @@ _FROM = ("engine", "tp", "pp", "dp", "ep", "replicas")
 """Options that a command line has itself, next to those of the scheduler."""
 
 
-def _asked(each: ServeOptions, shape: Decoder) -> _Asked:
+def _asked(each: ServeOptions, model: Model, has_experts: bool) -> _Asked:
     """The deployment, from the options or from a command line."""
-    from ..serve import Layout, Precision
+    from ..serve import Layout
+    from ..serve.layout import precision
 
+    formats, assumed = precision(model, each.weights, each.experts, each.kv_cache)
     if each.from_ is None:
-        precision = Precision(each.weights, each.experts or each.weights, each.kv_cache)
         layout = Layout(each.tp, each.pp, each.dp, each.ep)
-        return _Asked(each.engine, layout, each.replicas, precision, _choices(each))
+        return _Asked(each.engine, layout, each.replicas, formats, _choices(each), assumed)
     from ..serve.command import read_command, read_command_file
     from ..serve.words import acceptance
 
@@ -315,14 +317,15 @@ def _asked(each: ServeOptions, shape: Decoder) -> _Asked:
         raise InputError([Problem("", flag(name), why, "leave it out") for name in given])
     is_command = len(each.from_.split()) > 1
     command = read_command(each.from_) if is_command else read_command_file(each.from_)
-    layout, replicas = command.spread(bool(shape.experts))
-    precision = command.precision(each.weights, each.kv_cache)
+    layout, replicas = command.spread(has_experts)
+    formats = command.precision(formats)
     if command.experts is None and each.experts is not None:
-        precision = replace(precision, experts=each.experts)
+        formats = replace(formats, experts=each.experts)
     drafts = command.choices.drafts
     choices = replace(command.choices, acceptance=acceptance(each.acceptance, drafts))
     idle = tuple(f"{name} changes no time: {why}" for name, why in command.idle.items())
-    return _Asked(command.engine, layout, replicas, precision, choices, (*command.notes, *idle))
+    notes = (*(() if command.weights else assumed), *command.notes, *idle)
+    return _Asked(command.engine, layout, replicas, formats, choices, notes)
 
 
 def _check_room(first: Engines, main: Engines) -> None:

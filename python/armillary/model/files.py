@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import documents, old_words
 from ..errors import InputError, Problem
+from .checkpoint import PLAIN, Checkpoint, declared_checkpoint, read_checkpoint
 from .huggingface_names import CAPTURED
 from .other_names import preset_of
 
@@ -52,6 +53,8 @@ class Model:
     """Line of each field, from 1."""
     notes: tuple[str, ...] = ()
     """Assumptions and omissions when the file was read."""
+    checkpoint: Checkpoint | None = PLAIN
+    """Number formats in which the weights are published, if they are known."""
 
     def problem(self, place: str, message: str, help_: str = "") -> Problem:
         """A problem with the field `place`."""
@@ -108,7 +111,11 @@ def load_model(name: str | os.PathLike[str] | Model) -> Model:
         if problems:
             raise InputError(problems)
         source = f"{shown}, a Hugging Face configuration"
-        return Model(stem or "model", found.pop("family"), found, source, shown, notes=tuple(notes))
+        published = read_checkpoint(values.get("quantization_config"))
+        return Model(
+            stem or "model", found.pop("family"), found, source, shown,
+            notes=tuple(notes), checkpoint=published,
+        )  # fmt: skip
     return _model(path.stem, values, shown, lines)
 
 
@@ -169,7 +176,11 @@ def _model(stem: str, values: dict[str, Any], file: str, lines: dict[str, int]) 
         fields.pop(key, default)
         for key, default in (("name", stem), ("family", ""), ("source", ""))
     )
+    published = fields.pop("checkpoint", None)
     model = Model(str(name), str(family), fields, str(source), file, lines)
+    if published is not None:
+        found = declared_checkpoint(published, model.file, lines.get("checkpoint"))
+        model = replace(model, checkpoint=found)
     if family not in FAMILIES:
         said = f"unknown family {family!r}" if family else "is missing"
         raise InputError([model.problem("family", said, ", ".join(FAMILIES))])

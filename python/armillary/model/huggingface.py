@@ -187,6 +187,6 @@ def _notes(reader: Reader) -> Iterator[str]:
     if isinstance(quantized, Mapping):
         method = quantized.get("quant_method", "some method")
         yield (
-            f"quantization_config ({method}) is not used: --precision says in which numbers the "
-            "model is trained"
+            f"quantization_config ({method}) is for inference: --precision says in which numbers "
+            "the model is trained"
         )

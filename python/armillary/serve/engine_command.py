@@ -49,10 +49,12 @@ class EngineCommand:
             return self.experts_layout, self.experts_replicas
         return self.dense_layout, self.dense_replicas
 
-    def precision(self, weights: str = "bf16", cache: str = "bf16") -> Precision:
-        """The number formats, with `weights` and `cache` where the command does not say them."""
-        dense = self.weights or weights
-        return Precision(dense, self.experts or dense, self.cache or cache)
+    def precision(self, otherwise: Precision | None = None) -> Precision:
+        """The number formats, with those of `otherwise` where the command does not say them."""
+        otherwise = otherwise or Precision()
+        dense = self.weights or otherwise.weights
+        experts = self.experts or self.weights or otherwise.experts
+        return Precision(dense, experts, self.cache or otherwise.cache)
 
 
 @dataclass(slots=True)

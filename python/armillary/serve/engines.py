@@ -39,6 +39,8 @@ class Kernels:
     exchange: tuple[str, ...]
     """Libraries that send tokens to experts: the fastest one is taken. `gather` gives all ranks all
     tokens, and sums their results, as an all-reduce does."""
+    mla_engine: str = ""
+    """Engine whose measured latent attention is taken, if it is another one."""
     gemm_blocks: str = ""
     """Library of products of 8-bit floats with scales for blocks, if it is another one."""
     fused: tuple[str, ...] = ()

@@ -326,7 +326,7 @@ class Iteration:
             form = "absorbed" if of.index_heads else "expanded"
             base = Mla(
                 batch=1, length=1, heads=of.heads // tp, cache=cache, source=source, form=form,
-                engine=self.engine.name,
+                engine=named.mla_engine or self.engine.name,
             )  # fmt: skip
             return lambda phase, batch, length: replace(
                 base, phase=phase, batch=batch, length=length

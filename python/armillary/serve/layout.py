@@ -6,8 +6,10 @@ Not here: times (`iteration.py`), requests (`load.py`)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
 
 from ..errors import InputError, Problem
+from ..model.checkpoint import PLAIN, Format
 from ..model.decoder import Decoder
 from ..model.weights import (
     LinearAttention,
@@ -21,7 +23,10 @@ from ..model.weights import (
 )
 from . import sparse
 
-FORMATS = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
+if TYPE_CHECKING:
+    from ..model.files import Model
+
+FORMATS: tuple[str, ...] = get_args(Format)
 """Number formats of weights."""
 BYTES = {
     "bf16": 2.0,
@@ -118,6 +123,22 @@ class Precision:
     """Format of keys and values."""
     attention: str = ""
     """Format of attention's matrices, where it differs from that of the dense layers."""
+
+
+def precision(
+    model: Model, weights: str | None = None, experts: str | None = None, cache: str = "bf16"
+) -> tuple[Precision, tuple[str, ...]]:
+    """The number formats of a deployment, and what was assumed: without `weights` those of the
+    published checkpoint, without `experts` that of `weights`."""
+    if weights is not None:
+        return Precision(weights, experts or weights, cache), ()
+    published = model.checkpoint
+    if published is None:
+        note = "assumed: weights in bf16, since the checkpoint's formats are not known (--weights)"
+        return Precision("bf16", experts or "bf16", cache), (note,)
+    notes = () if published == PLAIN else (f"weights as published: {published}",)
+    own = published.experts or published.weights
+    return Precision(published.weights, experts or own, cache), notes
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,7 +269,7 @@ def test_completion_can_be_installed(shell: str, armillary: Armillary) -> None:
 
 def test_an_unknown_model_is_reported_once(armillary: Armillary) -> None:
     """However many options of models come with it."""
-    found = armillary("run", "llama-3.1-405b", "--tp", "8", "--pp", "16", "-p", "dgx-h100")
+    found = armillary("run", "llama-405b", "--tp", "8", "--pp", "16", "-p", "dgx-h100")
     assert found.returncode == 2
     assert found.stderr.count("there is no such model") == 1
     assert "llama-3-405b" in found.stderr

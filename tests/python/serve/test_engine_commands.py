@@ -362,9 +362,11 @@ def test_other_ways_to_start_are_known(tmp_path: Path) -> None:
         assert old.spread(True) == (Layout(tp=8, ep=8), 1)
     chunks = read_command("sglang serve --model-path m --chunked-prefill-size -1")
     assert chunks.choices.chunked is False
-    assert found.precision().weights == "bf16"
-    assert found.precision("nvfp4", "fp8").experts == "nvfp4"
-    said = read_command("vllm serve m -q mxfp4 --kv-cache-dtype fp8").precision("int4", "bf16")
+    published = Precision("fp8", "nvfp4", "fp8")
+    assert found.precision(published) == published
+    said = read_command("vllm serve m -q fp8").precision(published)
+    assert said == Precision("fp8", "fp8", "fp8")
+    said = read_command("vllm serve m -q mxfp4 --kv-cache-dtype fp8").precision(Precision("int4"))
     assert said == Precision("bf16", "mxfp4", "fp8")
 
 
