@@ -12,7 +12,8 @@ import typer
 from .. import __version__
 from ..errors import InputError, Problem, flag
 from . import completion, output
-from .options import Json, NoWhatIf, Npus, PlatformName, ReportName, Settings, settings
+from .options import settings
+from .serve_options import LoadOptions, Recommender, SchedulerOptions, ServeOptions
 from .verb_options import takes
 
 if TYPE_CHECKING:
@@ -30,141 +31,17 @@ ModelName = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="Decoder: a preset, a model file or a config.json.",
+        help="Decoder or recommendation model: a preset, a model file or a config.json.",
         autocompletion=completion.workloads,
     ),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Deployment:
-    """Deployment."""
-
-    platform: PlatformName
-    from_: Annotated[str | None, typer.Option("--from", metavar="COMMAND")] = None
-    """Command line of an engine, such as "vllm serve NAME --tensor-parallel-size 8", or a script
-    with one: engine, layout, formats and scheduler are those of the command."""
-    engine: Annotated[str, typer.Option(metavar="NAME")] = "vllm"
-    """Inference engine: vllm, sglang, trtllm, or a file that describes one."""
-    tp: Annotated[int, typer.Option(metavar="N")] = 1
-    """GPUs that share attention and dense layers (tensor parallelism)."""
-    pp: Annotated[int, typer.Option(metavar="N")] = 1
-    """Stages of a pipeline."""
-    dp: Annotated[int, typer.Option(metavar="N")] = 1
-    """Ranks with attention of their own that share the experts."""
-    ep: Annotated[int, typer.Option(metavar="N")] = 1
-    """Ranks that share out whole experts."""
-    replicas: Annotated[int, typer.Option(metavar="N", min=1, max=2**20)] = 1
-    """Engines."""
-    prefill: Annotated[str | None, typer.Option(metavar="LAYOUT")] = None
-    """Engines that compute prompts alone, such as tp=4,replicas=2; those above then generate."""
-    prefill_platform: Annotated[
-        str | None, typer.Option(metavar="PLATFORM", autocompletion=completion.platforms)
-    ] = None
-    """Platform of the engines for prompts, if it is another one."""
-    routing: Annotated[str, typer.Option(metavar="round_robin|least_loaded|prefix")] = "round_robin"
-    """How requests reach engines."""
-    weights: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
-    """Number format of the matrices: bf16, fp8, fp8_block, nvfp4, mxfp4, int8 or int4. Default: as
-    the model's checkpoint is published."""
-    experts: Annotated[str | None, typer.Option(metavar="FORMAT")] = None
-    """That of the experts' matrices. Default: as --weights."""
-    kv_cache: Annotated[str, typer.Option(metavar="bf16|fp8")] = "bf16"
-    """That of keys and values."""
-    npus: Npus = None
-    set_: Settings = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Load(_Deployment):
-    """Load."""
-
-    requests: Annotated[str | None, typer.Option(metavar="FILE")] = None
-    """Recorded requests (docs/guides/serve-traffic.md), instead of drawn ones. --rate stretches
-    their times, and --num-requests takes the first ones."""
-    rate: Annotated[float | None, typer.Option(metavar="X")] = None
-    """Requests a second."""
-    concurrency: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**24)] = None
-    """Requests that are there at any time, instead of a rate."""
-    num_requests: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000_000)] = None
-    """Requests; 200 when not given."""
-    input_tokens: Annotated[str | None, typer.Option(metavar="TOKENS")] = None
-    """Tokens of a prompt: 1024, 820-1024 (uniform) or 1024~0.5 (lognormal, deviation over mean).
-    Default: 1024."""
-    output_tokens: Annotated[str | None, typer.Option(metavar="TOKENS")] = None
-    """Tokens that are generated, written in the same way. Default: 256."""
-    arrival: Annotated[str, typer.Option(metavar="poisson|even|gamma:SHAPE")] = "poisson"
-    """Distances between arrivals at a rate."""
-    prefix: Annotated[int, typer.Option(metavar="TOKENS", min=0, max=2**24)] = 0
-    """Tokens at the start of each prompt that requests share."""
-    prefixes: Annotated[int, typer.Option(metavar="N", min=1, max=2**24)] = 1
-    """Different texts of such starts."""
-    seed: Annotated[int, typer.Option(min=0)] = 0
-    """Seed of the drawn load."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Scheduler(_Load):
-    """Scheduler. What is not given is as the engine has it."""
-
-    max_num_seqs: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**20)] = None
-    """Requests that run at a time."""
-    max_num_batched_tokens: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**24)] = (
-        None
-    )
-    """Tokens of a step."""
-    max_model_len: Annotated[int | None, typer.Option(metavar="N", min=2, max=2**24)] = None
-    """Tokens of a request, with its output."""
-    block_size: Annotated[int | None, typer.Option(metavar="N", min=1, max=4096)] = None
-    """Tokens of a block of the cache."""
-    blocks: Annotated[int | None, typer.Option(metavar="N", min=1, max=2**26)] = None
-    """Blocks of the cache, instead of those that fit."""
-    gpu_memory: Annotated[float | None, typer.Option(metavar="X", min=0.01, max=1)] = None
-    """Part of the memory that the engine takes."""
-    prefix_caching: Annotated[bool | None, typer.Option("--prefix-caching/--no-prefix-caching")] = (
-        None
-    )
-    """Keep the starts of prompts for later requests."""
-    chunked_prefill: Annotated[
-        bool | None, typer.Option("--chunked-prefill/--no-chunked-prefill")
-    ] = None
-    """A prompt may take several steps."""
-    overlap: Annotated[bool | None, typer.Option("--overlap/--no-overlap")] = None
-    """Schedule a step while the one before it runs."""
-    draft_tokens: Annotated[int, typer.Option(metavar="N", min=0, max=64)] = 0
-    """Tokens drafted in each step (speculative decoding). The time of drafting is not counted."""
-    acceptance: Annotated[str | None, typer.Option(metavar="SHARES")] = None
-    """Share of drafts that are right where those before it are: 0.8, or one for each place."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions(_Scheduler):
-    """Results."""
-
-    slo: Annotated[str | None, typer.Option(metavar="LIMITS")] = None
-    """Service level, such as ttft=1s,tpot=30ms. Goodput counts the requests that keep it."""
-    price: Annotated[float | None, typer.Option(metavar="DOLLARS", min=0.0001)] = None
-    """Dollars of a GPU for an hour."""
-    prefill_price: Annotated[float | None, typer.Option(metavar="DOLLARS", min=0.0001)] = None
-    """That of GPUs that compute prompts, if it is another one."""
-    calibrate: Annotated[str | None, typer.Option(metavar="FILE")] = None
-    """A measured run of the same deployment (docs/guides/serve-traffic.md): times become those of
-    its first 200 requests, and intervals narrower."""
-    backend: Annotated[
-        str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
-    ] = None
-    """Network on which keys and values go from engine to engine. Default: the platform's."""
-    no_what_if: NoWhatIf = False
-    json: Json = None
-    csv: Annotated[str | None, typer.Option(metavar="FILE")] = None
-    """Write a row for each request here; - for standard output."""
-    report: ReportName = None
 
 
 @takes(ServeOptions)
 def serve(model: ModelName, each: ServeOptions) -> None:
     """Serve requests on a deployment: latency, throughput, cost."""
     with output.guard("armillary serve --help"):
+        from ..model.files import load_model
         from ..report import serving, words
         from ..serve.document import Price, as_dict, table
         from ..serve.intervals import uncertain
@@ -174,6 +51,13 @@ def serve(model: ModelName, each: ServeOptions) -> None:
         outputs = {"--json": each.json, "--csv": each.csv, "--report": each.report}
         inputs = (each.platform, each.prefill_platform, each.requests, each.calibrate)
         output.claim(outputs, model, *inputs)
+        loaded = load_model(model)
+        if loaded.family == "dlrm":
+            from .serve_queries import serve_queries
+
+            serve_queries(loaded, each, outputs)
+            return
+        _check_family(loaded, each)
         promised = limits(each.slo)
         for name in ("gpu_memory", "price", "prefill_price"):
             value = getattr(each, name)
@@ -183,7 +67,7 @@ def serve(model: ModelName, each: ServeOptions) -> None:
             message = "GPUs for tokens have no price"
             raise InputError([Problem("", "--prefill-price", message, "with --price")])
         price = None if each.price is None else Price(each.price, each.prefill_price)
-        fleet, found, warnings = _served(model, each)
+        fleet, found, warnings = _served(loaded, each)
         for warning in warnings:
             output.log(f"warning: {warning}")
         changes = []
@@ -204,10 +88,24 @@ def serve(model: ModelName, each: ServeOptions) -> None:
             words.show(shown, output.console())
 
 
-def _served(model: str, each: ServeOptions) -> tuple[Fleet, Served, list[str]]:
+def _check_family(loaded: Model, each: ServeOptions) -> None:
+    """Decoders take no options of recommendation models, and no other model takes requests."""
+    from ..model.files import DECODERS
+
+    if loaded.family not in DECODERS:
+        message = f"{loaded.name} is of the family {loaded.family}, which takes no requests"
+        raise InputError([Problem("", "MODEL", message, "a decoder or a recommendation model")])
+    others = {field.name for field in fields(SchedulerOptions)}
+    own = [field for field in fields(Recommender) if field.name not in others]
+    given = [each_.name for each_ in own if getattr(each, each_.name) != each_.default]
+    if given:
+        why = f"is for recommendation models, and {loaded.name} is a decoder"
+        raise InputError([Problem("", flag(name), why, "leave it out") for name in given])
+
+
+def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]]:
     """The deployment, the result, and warnings."""
     from ..model.decoder_reader import decoder
-    from ..model.files import load_model
     from ..platform import Platform
     from ..serve import deploy, load_engine
     from ..serve.fleet import Fleet
@@ -216,7 +114,6 @@ def _served(model: str, each: ServeOptions) -> tuple[Fleet, Served, list[str]]:
     from ..serve.words import pool
 
     target = Platform.load(each.platform, settings(each.set_, each.npus))
-    loaded = load_model(model)
     shape, load = decoder(loaded), _load(each)
     asked = _asked(each, loaded, bool(shape.experts))
     engine = load_engine(asked.engine)
@@ -309,7 +206,9 @@ def _asked(each: ServeOptions, model: Model, has_experts: bool) -> _Asked:
     from ..serve.words import acceptance
 
     plain = {field.name: field.default for field in fields(ServeOptions)}
-    own = {field.name for field in fields(_Scheduler)} - {field.name for field in fields(_Load)}
+    own = {field.name for field in fields(SchedulerOptions)} - {
+        field.name for field in fields(LoadOptions)
+    }
     names = (*_FROM, *sorted(own - {"acceptance"}))
     given = [name for name in names if getattr(each, name) != plain[name]]
     if given:
@@ -375,7 +274,7 @@ def _recorded(path: str, each: ServeOptions) -> Load:
     """The requests of a file."""
     from ..serve.traces import read_load
 
-    plain = {field.name: field.default for field in fields(_Load)}
+    plain = {field.name: field.default for field in fields(LoadOptions)}
     drawn_only = ("input_tokens", "output_tokens", "arrival", "prefix", "prefixes", "seed")
     given = [name for name in drawn_only if getattr(each, name) != plain[name]]
     if given:

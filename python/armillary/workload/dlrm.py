@@ -142,12 +142,17 @@ def _require_tables(placement: ShardLoads) -> None:
 
 
 def _workload(run: DlrmRun) -> Workload:
-    """Ranks with equal loads share a program; with tables shared out to nodes, those of a node do,
-    if they hold the same."""
-    name, kinds = run.model.name, run.placement.kinds
     hosts = host_work(run)
-    programs = [_program(run, kind, hosts) for kind in kinds]
-    summary = _summary(run, programs, hosts)
+    programs = [_program(run, kind, hosts) for kind in run.placement.kinds]
+    return placed(run, programs, _summary(run, programs, hosts))
+
+
+def placed(run: DlrmRun, programs: Sequence[Program], summary: Summary | None) -> Workload:
+    """A workload of one program for each kind of NPU in the placement.
+
+    Ranks with equal loads share a program; with tables shared out to nodes, those of a node do, if
+    they hold the same."""
+    name, kinds = run.model.name, run.placement.kinds
     if run.placement.node:
         each = run.placement.npus_per_node
         axes = [("local", each), ("node", run.options.dp // each)]
@@ -162,8 +167,8 @@ def _workload(run: DlrmRun) -> Workload:
     number = {(kind.whole, kind.fetched): index for index, kind in enumerate(kinds)}
     groups = {group: range(run.options.dp) for group in EVERYBODY}
     ranks = zip(run.placement.whole, fetched, strict=True)
-    placed = [number[rank] for rank in ranks]
-    return Workload.listed(name, programs, placed, groups, summary, _assumed(run))
+    places = [number[rank] for rank in ranks]
+    return Workload.listed(name, programs, places, groups, summary, _assumed(run))
 
 
 def _program(run: DlrmRun, kind: NpuKind, hosts: HostWork) -> Program:
