@@ -76,6 +76,8 @@ pub struct KindRow {
     prefill_tokens: u32,
     #[pyo3(default = 1.0)]
     conservativeness: f64,
+    #[pyo3(default = true)]
+    ignores_end: bool,
     /// A setting of TensorRT-LLM alone.
     #[pyo3(default = false)]
     evicts: bool,
@@ -129,6 +131,7 @@ impl KindRow {
                 mixed: self.mixed && self.chunked,
                 prefill_tokens: self.prefill_tokens,
                 conservativeness: self.conservativeness,
+                ignores_end: self.ignores_end,
             })),
             "trtllm" => Ok(Policy::Trtllm(Trtllm { evicts: self.evicts })),
             _ => Err(wrong("policy")),

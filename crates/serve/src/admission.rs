@@ -2,6 +2,7 @@
 
 use crate::plans::SglangPlan as Plan;
 use crate::radix::Tree;
+use crate::request::State;
 use crate::scheduler::{Batch, Part, Scheduler, Waiting};
 use crate::sglang::prompt;
 use std::cmp::Reverse;
@@ -20,6 +21,8 @@ pub(crate) struct Budget {
     taken: i64,
     input: i64,
     chunk: Option<i64>,
+    /// Tokens that requests still generate, and those that they have; the next end first.
+    ends: Option<Vec<(i64, i64)>>,
 }
 
 impl Budget {
@@ -33,6 +36,42 @@ impl Budget {
         self.taken += slots + self.page;
         self.input -= tokens;
         self.chunk = self.chunk.map(|chunk| chunk - tokens);
+    }
+
+    /// One more request counts among those whose ends are looked at; the first one with `others`. As
+    /// in SGLang, a later one never is the last.
+    fn counts(&mut self, states: &[State], slot: u32, others: impl Iterator<Item = u32>) {
+        let end = |slot: u32| {
+            let state = &states[slot as usize];
+            let left = i64::from(state.output) - i64::from(state.produced);
+            (left > 0).then(|| (left, i64::from(state.tokens())))
+        };
+        match &mut self.ends {
+            None => {
+                let mut ends: Vec<_> =
+                    std::iter::once(slot).chain(others).filter_map(end).collect();
+                ends.sort_by_key(|&(left, _)| left);
+                self.ends = Some(ends);
+            }
+            Some(ends) => {
+                let Some(new) = end(slot) else { return };
+                let last = ends.len().saturating_sub(1);
+                let at = ends.iter().position(|&(left, _)| new.0 <= left).unwrap_or(last);
+                ends.insert(at, new);
+            }
+        }
+    }
+
+    /// Whether there is room until the last of these requests ends, if `more` tokens are computed.
+    fn lasts(&self, room: i64, more: u32) -> bool {
+        let ends = self.ends.as_deref().unwrap_or(&[]);
+        let mut room = room - self.taken - self.whole(more);
+        ends.iter().enumerate().all(|(at, &(left, has))| {
+            let count = (ends.len() - at) as i64;
+            let lasts = room - left * count > count;
+            room += has;
+            lasts
+        })
     }
 }
 
@@ -50,13 +89,14 @@ impl Plan {
         if queue.len() > SORTED {
             return;
         }
-        let mut others = Tree::new(self.page);
+        // Token by token, whatever the pages of the cache are.
+        let mut others = Tree::new(1);
         let mut rank = |slot: u32| {
             let state = &states[slot as usize];
             let text = state.slots.text.with_output(state.request, state.produced);
             let found = self.tree.search(&text, state.tokens()).1 * self.page;
             if found <= COMMON {
-                if others.search(&text, state.tokens()).1 * self.page >= COMMON {
+                if others.search(&text, state.tokens()).1 >= COMMON {
                     return (true, Reverse(0));
                 }
                 others.insert(&text, state.tokens());
@@ -82,6 +122,7 @@ impl Plan {
             taken: mixed,
             input: i64::from(self.policy.prefill_tokens) - mixed,
             chunk: settings.chunked.then(|| i64::from(settings.tokens) - mixed),
+            ends: None,
         }
     }
 
@@ -132,6 +173,7 @@ impl Plan {
         batch: &mut Batch,
     ) {
         let Waiting::Arrived(queue) = &mut scheduler.waiting else { return };
+        let by_ends = self.policy.ignores_end && !self.caching;
         let mut admitted = 0;
         for &slot in queue.iter() {
             if batch.parts.len() >= seats {
@@ -140,7 +182,8 @@ impl Plan {
             if self.lanes[at].full {
                 break;
             }
-            let state = &mut scheduler.states[slot as usize];
+            let room = self.tokens();
+            let state = &scheduler.states[slot as usize];
             let known = state.tokens();
             let (node, found) = if self.caching {
                 let text = state.slots.text.with_output(state.request, state.produced);
@@ -151,23 +194,34 @@ impl Plan {
             let kept = found * self.page;
             let cached = kept.max(state.brought);
             let (compute, slots) = (known - cached, known - kept);
+            if by_ends {
+                let begun = batch.parts.iter().map(|part| part.slot);
+                let others = self.lanes[at].decoding.iter().copied().chain(begun);
+                budget.counts(&scheduler.states, slot, others);
+                let left = (room as f64 - budget.kept).min((room - budget.taken) as f64);
+                if budget.whole(slots) as f64 > left || !budget.lasts(room, slots) {
+                    self.lanes[at].full = true;
+                    break;
+                }
+            }
             let total = i64::from(slots + (state.output - state.produced).min(CLIP)) as f64;
-            if total >= self.tokens() as f64 - budget.kept {
+            if !by_ends && total >= room as f64 - budget.kept {
                 self.lanes[at].full = true;
                 break;
             }
-            if budget.whole(compute) >= budget.input && !batch.parts.is_empty() {
+            if !by_ends && budget.whole(compute) >= budget.input && !batch.parts.is_empty() {
                 break;
             }
             self.tree.hold(node);
-            if total >= self.tokens() as f64 - budget.kept {
+            if !by_ends && total >= self.tokens() as f64 - budget.kept {
                 self.tree.let_go(node);
                 self.lanes[at].full = true;
                 break;
             }
             let chunk = budget.chunk.unwrap_or(i64::MAX);
-            let whole = budget.whole(compute) <= chunk;
-            let tokens = if whole { i64::from(compute) } else { chunk / budget.page * budget.page };
+            let unit = if by_ends { 1 } else { budget.page };
+            let whole = (i64::from(compute) + unit - 1) / unit * unit <= chunk;
+            let tokens = if whole { i64::from(compute) } else { chunk / unit * unit };
             if tokens <= 0 || !whole && self.chunked.is_some() {
                 self.tree.let_go(node);
                 break;
@@ -179,6 +233,7 @@ impl Plan {
                 budget.take(tokens, slots - (compute - tokens), 0);
                 self.chunked = Some(slot);
             }
+            let state = &mut scheduler.states[slot as usize];
             *pages += (cached + tokens).div_ceil(self.page) - found;
             (state.slots.node, state.slots.kept) = (node, kept);
             state.runs = true;

@@ -163,7 +163,7 @@ impl<'a> Engine<'a> {
                 self.flights.iter_mut().for_each(|flight| flight.quiet = false);
             }
             if batches.iter().all(|batch| batch.parts.is_empty()) {
-                if batches.iter().any(|batch| !batch.preempted.is_empty()) {
+                if batches.iter().any(|batch| !batch.preempted.is_empty() || batch.again) {
                     continue;
                 }
                 break;

@@ -9,6 +9,7 @@ fn sglang() -> Settings {
         mixed: false,
         prefill_tokens: 16384,
         conservativeness: 1.0,
+        ignores_end: false,
     };
     Settings { policy: Policy::Sglang(policy), block: 1, blocks: 2000, ..plain() }
 }

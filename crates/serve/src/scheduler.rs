@@ -34,6 +34,13 @@ pub struct Part {
     pub admitted: Option<u32>,
 }
 
+impl Part {
+    /// Whether the tokens are those of a prompt, or are computed again.
+    pub fn is_prompt(&self) -> bool {
+        self.prefills
+    }
+}
+
 /// The requests of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
@@ -45,9 +52,16 @@ pub struct Batch {
     pub(crate) steady: bool,
     /// Which of several batches that take turns it is.
     pub(crate) lane: u32,
+    /// Nothing runs, and the scheduler looks again at once.
+    pub(crate) again: bool,
 }
 
 impl Batch {
+    /// Whether it has no requests, and the scheduler is to be asked again at once.
+    pub fn is_idle(&self) -> bool {
+        self.again
+    }
+
     /// Tokens of all parts.
     pub fn tokens(&self) -> u64 {
         self.parts.iter().map(|part| u64::from(part.tokens)).sum()
@@ -232,10 +246,10 @@ impl Scheduler {
         }
     }
 
-    /// The next step of such a batch takes `blocks` blocks.
-    pub(crate) fn steps_on(&mut self, blocks: u32) {
+    /// The next step of such a batch of `requests` requests takes `blocks` blocks.
+    pub(crate) fn steps_on(&mut self, blocks: u32, requests: u32) {
         if let Some(plan) = &mut self.sglang {
-            plan.steps_on(blocks);
+            plan.steps_on(blocks, requests);
         }
     }
 

@@ -22,6 +22,9 @@ pub struct Sglang {
     pub prefill_tokens: u32,
     /// Factor on the part of outputs for which room is kept (`schedule_conservativeness`).
     pub conservativeness: f64,
+    /// Requests generate all the tokens that they may (`ignore_eos`, as benchmarks ask for). Without
+    /// a cache of prefixes, room is then looked for end by end.
+    pub ignores_end: bool,
 }
 
 /// Settings that only TensorRT-LLM has.

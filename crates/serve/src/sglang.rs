@@ -16,18 +16,24 @@
 //! - Prompts of a step have at most `prefill_tokens`, but for the first one. The last one is cut
 //!   where the tokens of a step (`chunked_prefill_size`) end. It goes on first in the next step, and
 //!   only one request is in parts at a time.
+//! - Without a cache of prefixes, a request that ignores the end token is admitted if there is room
+//!   until the last of those that run ends, each one giving its room back when it ends. Its chunk
+//!   may end within a page.
 //! - Once a request finds no room or no seat, no other one is looked at until one leaves.
 //! - Where the tokens of a step find no room, requests are retracted: those with the fewest tokens
 //!   of output first, the longest prompt among equals. With drafts it is the last one. Their pages
 //!   are free at once, and they wait at the end of the queue. The part above is then estimated from
 //!   those that are left, with 20 more tokens for each.
+//! - Where a page has several tokens, prefixes are forgotten until there is room for a page more of
+//!   each request of a step, and for all its tokens where it has prompts.
 //! - The cache is a tree (`radix.rs`). A prompt is in it once it is computed, a part of a prompt
 //!   when the next step is planned, an output when its request ends.
 //! - A step that is planned while the one before it runs still has the requests that end there.
 //! - The stages of a pipeline have requests of their own, which take turns.
 //!
-//! Left out: preemption by urgency, other orders than these three, and pages on hosts. A last
-//! request without room is aborted by SGLang. Here it waits again.
+//! `tests/sglang.rs` compares with recorded decisions. Left out: preemption by urgency, other orders
+//! than these three, and pages on hosts. A last request without room is aborted by SGLang. Here it
+//! waits again.
 
 use crate::content::Piece;
 use crate::plans::{Lane, SglangPlan as Plan};
@@ -88,10 +94,18 @@ impl Plan {
             && !self.lanes.iter().any(begins)
     }
 
-    /// The next step generates tokens alone, and takes `pages` pages.
-    pub fn steps_on(&mut self, pages: u32) {
+    /// The next step generates tokens alone for `requests` requests, and takes `pages` pages.
+    pub fn steps_on(&mut self, pages: u32, requests: u32) {
         self.make_room(pages, pages);
+        self.make_spare(requests);
         self.decay();
+    }
+
+    /// Room for a page of each request is made before tokens are placed, also where few need one.
+    fn make_spare(&mut self, requests: u32) {
+        if self.page > 1 {
+            self.make_room(requests, requests);
+        }
     }
 
     /// Steps of these lanes have begun, in this order, each with requests.
@@ -129,6 +143,7 @@ impl Plan {
     /// Chooses what runs in the next step.
     pub fn schedule(&mut self, scheduler: &mut Scheduler) -> Batch {
         let lanes = self.lanes.len();
+        let mut again = false;
         for turn in 0..lanes {
             let at = (self.next + turn) % lanes;
             if lanes > 1 && self.lanes[at].flying > 0 {
@@ -141,11 +156,12 @@ impl Plan {
                 self.next = at + 1;
                 return batch;
             }
+            again |= batch.again && scheduler.waiting() > 0;
         }
         if scheduler.running.is_empty() && self.lanes.iter().all(|lane| lane.flying == 0) {
             self.ratio = self.ratios().0;
         }
-        Batch { steady: true, ..Batch::default() }
+        Batch { steady: true, again, ..Batch::default() }
     }
 
     /// The next step of a lane.
@@ -181,9 +197,7 @@ impl Plan {
         }
         let idle = self.decode(scheduler, at, &mut batch);
         // Whoever waits is looked at again at once, or when the step in flight ends.
-        if idle && self.lanes[at].flying == 0 {
-            self.prefill(scheduler, at, &mut batch);
-        }
+        batch.again = idle && self.lanes.iter().all(|lane| lane.flying == 0);
         batch
     }
 
@@ -217,8 +231,10 @@ impl Plan {
         if batch.parts.is_empty() {
             return false;
         }
+        let tokens: u32 = batch.parts.iter().map(|part| part.tokens).sum();
         let spare = if self.page > 1 { batch.parts.len() as u32 } else { 0 };
-        self.make_room(pages + spare, pages + spare);
+        let wanted = (tokens.div_ceil(self.page) + spare).max(pages);
+        self.make_room(wanted, wanted);
         self.free = self.free.checked_sub(pages).expect("there is room for admitted prompts");
         for part in &batch.parts {
             let state = &mut scheduler.states[part.slot as usize];
@@ -242,6 +258,7 @@ impl Plan {
             return;
         }
         let decoding = std::mem::take(&mut self.lanes[at].decoding);
+        self.make_spare(decoding.len() as u32);
         decoding.iter().for_each(|&slot| batch.parts.push(self.decodes(scheduler, slot)));
         self.lanes[at].last.extend(decoding);
     }
@@ -313,6 +330,7 @@ impl Plan {
             self.lanes[at].full = false;
         }
         let decoding = self.lanes[at].decoding.clone();
+        self.make_spare(decoding.len() as u32);
         batch.parts = decoding.iter().map(|&slot| self.decodes(scheduler, slot)).collect();
         batch.steady = scheduler.settings.drafts == 0;
         false

@@ -184,7 +184,7 @@ impl Group {
         for (scheduler, growth) in engine.ranks.iter_mut().zip(&mut self.ranks) {
             let taking = Group::full(growth, self.steps, more).to_vec();
             if !growth.slots.is_empty() {
-                scheduler.steps_on(taking.len() as u32);
+                scheduler.steps_on(taking.len() as u32, growth.slots.len() as u32);
             }
             let filling = match scheduler.remembers() {
                 true => Group::full(growth, self.steps, 0).to_vec(),

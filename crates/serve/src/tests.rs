@@ -53,9 +53,15 @@ pub fn plain() -> Settings {
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
-    let sglang = (any::<[bool; 2]>(), 0u32..300, 0.0..2.0f64).prop_map(
-        |([longest_prefix, mixed], prefill_tokens, conservativeness)| {
-            Policy::Sglang(Sglang { longest_prefix, mixed, prefill_tokens, conservativeness })
+    let sglang = (any::<[bool; 3]>(), 0u32..300, 0.0..2.0f64).prop_map(
+        |([longest_prefix, mixed, ignores_end], prefill_tokens, conservativeness)| {
+            Policy::Sglang(Sglang {
+                longest_prefix,
+                mixed,
+                prefill_tokens,
+                conservativeness,
+                ignores_end,
+            })
         },
     );
     let trtllm = any::<bool>().prop_map(|evicts| Policy::Trtllm(Trtllm { evicts }));

@@ -12,14 +12,15 @@ import run_peers
 from conftest import ROOT
 
 PEERS = [
-    "deepspeed", "fbgemm", "jax", "maxtext", "megatron", "nemo", "ns3", "torchrec", "torchtitan",
-    "transformers", "vllm", "vllm_scheduler", "xla",
+    "deepspeed", "fbgemm", "jax", "maxtext", "megatron", "nemo", "ns3", "sglang_scheduler",
+    "torchrec", "torchtitan", "transformers", "vllm", "vllm_scheduler", "xla",
 ]  # fmt: skip
 PINS = {
     "fbgemm": "fbgemm-gpu-cpu",
     "megatron": "megatron-core",
     "nemo": "megatron-bridge",
     "ns3": "libns3-dev",
+    "sglang_scheduler": "sglang",
     "vllm_scheduler": "vllm",
     "xla": "jax",
 }
