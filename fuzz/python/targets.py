@@ -375,6 +375,20 @@ _INTEL = b"""# Benchmarking Alltoall
        #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]
          1024         1000         9.00        11.00        10.05
 """
+_UCC = b"""mpirun -np 16 ucc_perftest -c alltoall -F
+Collective:             Alltoall
+Memory type:            cuda
+
+       Count        Size                Time, us                           Bandwidth, GB/s
+                                 avg         min         max         avg         max         min
+       65536      262144       76.46       72.62       82.30       51.43       54.15       47.78
+      131072      524288      121.82      118.44      125.04       64.56       66.40       62.89
+Total time: 0.21 ms
+"""
+_PARAM = b"""[Rank   0] host a, device: cuda:0, local_rank: 0 world_size: 8, master_ip: 127.0.0.1
+\tCOMMS-RES       size (B)  nElementsPerRank   Latency(us):p50         p75         p95         Min         Max    AlgBW(GB/s) BusBW(GB/s)
+\tCOMMS-RES-all_reduce        1048576            262144              50.0        51.0        52.0        49.0        53.0         20.972      36.700
+"""  # noqa: E501
 _INSPECTOR = b"""{"header": {"id": "0x7f", "rank": 2, "n_ranks": 8, "nnodes": 1},
 "coll_perf": {"coll": "AllReduce", "coll_sn": 7, "coll_msg_size_bytes": 17179869184,
 "coll_exec_time_us": 61974, "coll_algobw_gbs": 277.210914, "coll_busbw_gbs": 485.119099}}
@@ -400,7 +414,7 @@ def _measurements() -> list[Files]:
             ],
         }
     ).encode()
-    logs = (_LOG, _RCCL, _OSU, _INTEL, _INSPECTOR, _GEMM, _STREAM, table, nccl)
+    logs = (_LOG, _RCCL, _OSU, _INTEL, _UCC, _PARAM, _INSPECTOR, _GEMM, _STREAM, table, nccl)
     return [{"all_reduce.log": text} for text in logs]
 
 

@@ -66,6 +66,8 @@ MADE: dict[str, Callable[[], bytes]] = {
     "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
     "nccl.log": LOG.encode,
     "osu.log": lambda: targets._OSU,
+    "ucc.log": lambda: targets._UCC,
+    "param.log": lambda: targets._PARAM,
     "inspector.json": lambda: targets._INSPECTOR,
     "gemms.csv": GEMMS.encode,
     "clicks.txt.gz": (ROOT / "examples/clicks/train.txt.gz").read_bytes,
@@ -108,7 +110,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 42
+    assert len(ROWS) == 44
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

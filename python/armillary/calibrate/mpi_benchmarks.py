@@ -69,8 +69,8 @@ class _Reader:
             self.column, self.fresh = _place(text), True
         elif row := _ROW.match(text):
             self._row(int(row[1]), row[2].split())
-        elif "osu_" in text and (found := _COUNT.search(f" {text}")):
-            self.command = int(found[1] or found[2])
+        elif "osu_" in text:
+            self.command = command_ranks(text) or self.command
 
     def _begin(self, title: str, ranks: int) -> None:
         self.name, self.ranks, self.column = _NAMES.get(title.lower()), ranks, None
@@ -80,7 +80,7 @@ class _Reader:
         if self.name is None or self.column is None or self.column >= len(words):
             self.skipped += 1
             return
-        time = _number(words[self.column])
+        time = number(words[self.column])
         times = self.ranks if self.name in _OF_ONE_RANK else 1
         found = unfinished_tables.line(size * max(times, 1), time, 0, 0, False)
         if found is None:
@@ -110,7 +110,13 @@ def _place(head: str) -> int | None:
     return next((at - 1 for at, each in enumerate(columns) if each in _AVERAGES and at), None)
 
 
-def _number(word: str) -> float:
+def command_ranks(text: str) -> int:
+    """Ranks that a command starts, such as `mpirun -np 16`; 0 where it does not say."""
+    found = _COUNT.search(f" {text}")
+    return int(found[1] or found[2]) if found else 0
+
+
+def number(word: str) -> float:
     """0 for what is not a finite number."""
     try:
         number = float(word)
