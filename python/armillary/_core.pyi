@@ -470,6 +470,13 @@ class Workload:
         Program, ranks that run it, members of the group of the first of them, kind, how many, bytes
         as `collective` and `send` count them.
         """
+    def amounts(self) -> list[tuple[int, int, str, list[int], int]]:
+        """The operations of each program: program, ranks that run it, kind, numbers, how many.
+
+        The numbers are batch, m, n, k and bytes of an element of a product (`gemm`, `grouped`);
+        operations and bytes of a kernel; bytes of a `load` or `store`; bytes, then members, of a
+        collective; bytes and both ranks of a `send`. Groups are those of a program's first rank.
+        """
     def chain(self, platform: Platform, rates: Sequence[float]) -> tuple[int, list[int]]:
         """The longest chain of operations if a byte of each of `volumes` takes so many seconds.
 

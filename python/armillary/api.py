@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import (
     _core,
@@ -212,15 +212,17 @@ def _picked(ranks: Sequence[int] | None, count: int, shown: bool) -> Sequence[in
 
 
 def compare(
-    *results: Result | Report | str | os.PathLike[str], names: Sequence[str] | None = None
+    *results: Result | Report | Workload | str | os.PathLike[str],
+    names: Sequence[str] | None = None,
 ) -> Comparison:
     """Differences between the first of `results` and each of the others, and their causes.
 
     `results` are runs with their detail, their reports, or files of reports (`armillary run
     --json`); `names` what they are called. Where the others are logs of training, the first one is
     the prediction of their steps; where they are snapshots of PyTorch's memory, of their peaks.
-    Raises `InputError` for fewer than two, for one without detail, for a file that is neither a
-    report nor a log nor a snapshot, and for steps of another batch."""
+    Workloads are compared operation by operation, without times. Raises `InputError` for fewer than
+    two, for one without detail, for a file that is neither a report nor a log nor a snapshot, for
+    steps of another batch, and for workloads next to others."""
     from .explain import against, against_snapshots, is_snapshot
     from .explain import compare as compared
     from .report.names import files
@@ -231,6 +233,11 @@ def compare(
             for at, each in enumerate(results)
         ]
     )
+    if any(map(_is_workload, results)):
+        from .explain import compare_workloads
+
+        return compare_workloads(results, names or called)
+    runs = cast("Sequence[Result | Report | str | os.PathLike[str]]", results)
     files_ = [each for each in results[1:] if isinstance(each, str | os.PathLike)]
     snapshots = [each for each in files_ if is_snapshot(each)]
     logs = [] if snapshots else [each for each in files_ if training_log.is_log(each)]
@@ -240,11 +247,17 @@ def compare(
     ):
         if given and len(given) == len(results) - 1:
             first, *others = names or called
-            return beside(_report(results[0]), first, given, others)
+            return beside(_report(runs[0]), first, given, others)
         if given:
             said, allowed = f"{what} next to other files", f"one result, then only {what}"
             raise InputError([Problem(os.fspath(given[0]), "compare", said, allowed)])
-    return compared([_report(each) for each in results], names or called)
+    return compared([_report(each) for each in runs], names or called)
+
+
+def _is_workload(given: object) -> bool:
+    if isinstance(given, str | os.PathLike):
+        return os.path.isfile(os.path.join(given, "workload.json"))  # noqa: PTH113, PTH118
+    return hasattr(given, "amounts")
 
 
 def ladder(

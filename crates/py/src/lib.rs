@@ -4,6 +4,7 @@
 //! (`astra_sim.rs`). Not here: anything a number depends on (`sim`), and what people see
 //! (`python/armillary`). Signatures and their documentation are in `python/armillary/_core.pyi`.
 
+mod amounts;
 mod astra_sim;
 mod cones;
 mod errors;

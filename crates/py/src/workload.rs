@@ -1,5 +1,6 @@
 //! `_core.Workload`: reading, building and writing what the ranks do.
 
+use crate::amounts::{self, Amount};
 use crate::errors;
 use crate::platform::Platform;
 use crate::program::Program;
@@ -146,6 +147,11 @@ impl Workload {
         let volume =
             |row: Row| (row.program, row.ranks, row.members, row.kind, row.count, row.bytes);
         rows(&self.0).into_iter().map(volume).collect()
+    }
+
+    /// The operations of each program, counted (`amounts.rs`).
+    fn amounts(&self) -> Vec<Amount> {
+        amounts::amounts(&self.0)
     }
 
     /// The longest chain of operations if a byte of the collectives of each of `volumes` takes the

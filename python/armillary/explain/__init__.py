@@ -13,6 +13,7 @@ from .. import _late
 if TYPE_CHECKING:
     from .backend_comparison import LADDER, Ladder, rungs
     from .compare import compare, warnings_of
+    from .compared_workloads import compare_workloads
     from .contents import contents, is_snapshot
     from .explanation import Comparison, Explanation, ExplanationInterrupted, Listing
     from .measured_log import against
@@ -31,6 +32,7 @@ __all__ = [
     "against",
     "against_snapshots",
     "compare",
+    "compare_workloads",
     "contents",
     "explain",
     "is_snapshot",
@@ -45,6 +47,7 @@ _HOMES = {
     ),
     **dict.fromkeys(("compare", "warnings_of"), "compare"),
     "Verdict": "verdict",
+    "compare_workloads": "compared_workloads",
     **dict.fromkeys(("contents", "is_snapshot"), "contents"),
     "against": "measured_log",
     "against_snapshots": "measured_memory",

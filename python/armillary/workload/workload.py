@@ -133,6 +133,14 @@ class Workload:
             self._core.made_of(json.dumps({"name": model, "options": options})), self.name
         )
 
+    def amounts(self) -> list[tuple[int, int, str, list[int], int]]:
+        """The operations of each program: program, ranks that run it, kind, numbers, how many.
+
+        The numbers are batch, m, n, k and bytes of an element of a product (`gemm`, `grouped`);
+        operations and bytes of a kernel; bytes of a `load` or `store`; bytes, then members, of a
+        collective; bytes and both ranks of a `send`. Groups are those of a program's first rank."""
+        return self._core.amounts()
+
     @property
     def ranks(self) -> int:
         """Number of ranks."""

@@ -1,0 +1,96 @@
+"""Workloads next to each other, operation by operation, against counts of theory."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from conftest import Armillary
+
+import armillary as arm
+from armillary.errors import InputError
+from armillary.workload import Model, Program, transformer
+
+MODEL = {"layers": 3, "hidden": 64, "heads": 4, "ffn": 128, "sequence": 32, "vocabulary": 256}
+
+
+def made(chance: random.Random) -> tuple[arm.Workload, dict[str, int]]:
+    """A workload of four ranks that two programs share, and what it has by name."""
+    counts = {name: chance.randint(1, 5) for name in ("gemm", "all_reduce", "kernel")}
+    programs = []
+    for number in range(2):
+        program = Program()
+        last: list[int] = []
+        for name, count in counts.items():
+            for _ in range(count):
+                if name == "gemm":
+                    node = program.gemm("a", last, m=8, n=16 * (number + 1), k=4, batch=1, width=2)
+                elif name == "all_reduce":
+                    node = program.collective("b", last, name, 1024, "group")
+                else:
+                    node = program.compute("c", last, operations=5, bytes=7, kernel="elementwise")
+                last = [node]
+        programs.append(program)
+    groups = {"group": [0, 1, 2, 3]}
+    return arm.Workload.listed("drawn", programs, [0, 0, 0, 1], groups), counts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers_are_those_of_all_ranks(seed: int) -> None:
+    chance = random.Random(seed)
+    (one, a), (other, b) = made(chance), made(chance)
+    [pair] = arm.compare(one, other).data["pairs"]
+    found = {(row["m"], row["n"]): (row["a"], row["b"]) for row in pair["products"]}
+    assert found == {
+        (8, 16): (3 * a["gemm"], 3 * b["gemm"]),
+        (8, 32): (a["gemm"], b["gemm"]),
+    }
+    assert pair["collectives"] == [
+        {
+            "kind": "all_reduce",
+            "bytes": 1024,
+            "ranks": 4,
+            "distance": 1,
+            "a": 4 * a["all_reduce"],
+            "b": 4 * b["all_reduce"],
+        }
+    ]
+    [kernels] = pair["kernels"]
+    assert kernels["a_bytes"] == 4 * 7 * a["kernel"]
+    assert kernels["b_operations"] == 4 * 5 * b["kernel"]
+
+
+def test_what_differs_is_named(tmp_path: Path, armillary: Armillary) -> None:
+    """Sequence parallelism has other collectives and the same products, but for the loss."""
+    model = Model("small", "transformer", MODEL)
+    for name, sp in (("plain", False), ("cut", True)):
+        transformer(model, tp=4, sp=sp).write(tmp_path / name)
+    run = armillary("compare", str(tmp_path / "plain"), str(tmp_path / "cut"), "--json", "-")
+    found = json.loads(run.stdout)
+    assert found["schema"] == "armillary.workload-comparison/1"
+    [pair] = found["pairs"]
+    assert all(row["a"] == row["b"] for row in pair["products"])
+    kinds = {row["kind"] for row in pair["collectives"] if not row["a"]}
+    assert kinds == {"all_gather", "reduce_scatter"}
+    text = armillary("compare", str(tmp_path / "plain"), str(tmp_path / "cut")).stdout
+    assert "are equal. Of" in text.replace("\n", " ")
+
+
+def test_other_ranks_are_a_warning() -> None:
+    model = Model("small", "transformer", MODEL)
+    found = arm.compare(transformer(model, dp=2), transformer(model, dp=4), names=["two", "four"])
+    assert found.data["warnings"] == ["four: 4 ranks, but 2 ranks in two"]
+
+
+def test_workloads_stand_by_themselves(tmp_path: Path) -> None:
+    workload, _ = made(random.Random(1))
+    other = tmp_path / "result.json"
+    other.write_text("{}", "utf-8")
+    with pytest.raises(InputError, match="one workload"):
+        arm.compare(workload)
+    with pytest.raises(InputError, match="is not a workload as others are"):
+        arm.compare(workload, str(other))
+    with pytest.raises(InputError, match="is not a workload as others are"):
+        arm.compare(str(other), workload)
