@@ -3,7 +3,8 @@ Megatron does, parameters in shards (FSDP), or layers in stages (GPipe).
 
 Parameters, activations and gradients are bfloat16, the optimizer is Adam with a copy in float32.
 Saved for the backward pass is what the generator counts: the result of softmax, and probabilities
-of the loss in float32. The caller sets XLA's flags before it imports this file."""
+of the loss in float32. With FSDP layers are a loop, and each is recomputed from its input. Experts
+are shared out over the axis of samples. The caller sets XLA's flags before it imports this file."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ LAYOUTS = (
     (1, 8, 1, 0), (1, 16, 1, 0), (1, 1, 8, 0), (1, 2, 4, 0), (1, 8, 4, 0), (1, 8, 8, 0),
     (1, 8, 1, 3), (1, 32, 1, 3), (2, 2, 2, 0), (4, 2, 1, 0), (4, 2, 4, 0),
 )  # fmt: skip
+EXPERTS = ((8, 2), (32, 1))
+"""Data-parallel ranks that share out experts, and how many each has."""
 
 
 def drawn(seed: int) -> dict[str, Setting]:
@@ -47,6 +50,15 @@ def drawn(seed: int) -> dict[str, Setting]:
         }  # fmt: skip
         name = f"step_{'fsdp' if zero else 'dp'}{dp}_tp{tp}_pp{pp}"
         found[name] = setting
+    for dp, each in EXPERTS:
+        heads = 8 * chance.randint(2, 4)
+        hidden, inner = 64 * heads, 64 * heads * chance.randint(2, 4)
+        found[f"step_experts{dp}"] = {
+            "layers": 2, "hidden": hidden, "heads": heads, "ffn": inner, "expert_ffn": inner,
+            "experts": each * dp, "top_k": 2, "sequence": 512 * chance.randint(2, 4),
+            "vocabulary": 1024 * chance.randint(8, 16), "micro_batch": chance.randint(1, 2),
+            "batches": 1, "pp": 1, "dp": dp, "tp": 1, "zero": 0,
+        }  # fmt: skip
     return found
 
 
@@ -138,8 +150,54 @@ def _same(x: jax.Array) -> jax.Array:
     return x
 
 
-def layer(w: Tree, x: jax.Array, heads: int, axis: str | None) -> jax.Array:
-    """A layer of a decoder."""
+def _moved(x: jax.Array, there: jax.Array, back: jax.Array) -> jax.Array:
+    """Rows in another order."""
+    return x[there]
+
+
+moved: Any = jax.custom_vjp(_moved)
+moved.defvjp(
+    lambda x, there, back: (x[there], (there, back)), lambda saved, g: (g[saved[1]], None, None)
+)
+
+
+def _copied(x: jax.Array, there: jax.Array, back: jax.Array) -> jax.Array:
+    """Rows of `x`, each as often as `there` names it; `back` has the places of a row's copies."""
+    return x[there // back.shape[1]]
+
+
+copied: Any = jax.custom_vjp(_copied)
+copied.defvjp(
+    lambda x, there, back: (_copied(x, there, back), back),
+    lambda back, g: (jnp.sum(g[back].astype(F32), 1).astype(g.dtype), None, None),
+)
+
+
+def experts(w: Tree, y: jax.Array, top_k: int, axis: str) -> jax.Array:
+    """Experts of all ranks of an axis, each with an even share of all tokens."""
+    rows = y.reshape(-1, y.shape[-1])
+    scores = softmax(rows @ w["router"])
+    weights, chosen = lax.top_k(scores, top_k)
+    there = jnp.argsort(chosen.reshape(-1))
+    back = jnp.argsort(there)
+    local = w["expert_up"].shape[0]
+    parts = lax.axis_size(axis)
+    hidden = rows.shape[-1]
+    sent = copied(rows, there, back.reshape(-1, top_k))
+    sent = sent.reshape(parts * local, -1, hidden)
+    come = lax.all_to_all(sent, axis, 0, 0, tiled=True)
+    come = come.reshape(parts, local, -1, hidden).transpose(1, 0, 2, 3).reshape(local, -1, hidden)
+    up = jax.nn.relu(jnp.einsum("ech,ehf->ecf", come, w["expert_up"]))
+    done = jnp.einsum("ecf,efh->ech", up, w["expert_down"])
+    done = done.reshape(local, parts, -1, hidden).transpose(1, 0, 2, 3)
+    done = done.reshape(parts * local, -1, hidden)
+    home = lax.all_to_all(done, axis, 0, 0, tiled=True).reshape(-1, hidden)
+    home = moved(home, back, there).reshape(-1, top_k, hidden)
+    return jnp.sum(home * weights[..., None], 1).reshape(y.shape)
+
+
+def layer(w: Tree, x: jax.Array, heads: int, axis: str | None, top_k: int = 0) -> jax.Array:
+    """A layer of a decoder; with `top_k` one of experts, which the axis of samples shares out."""
     into: Any = functools.partial(enter, axis=axis) if axis else _same
     out: Any = functools.partial(leave, axis=axis) if axis else _same
     batch, count, _ = x.shape
@@ -150,6 +208,8 @@ def layer(w: Tree, x: jax.Array, heads: int, axis: str | None) -> jax.Array:
     mixed = jnp.einsum("bnst,btnd->bsnd", scores, v).reshape(batch, count, -1)
     x = x + out(mixed @ w["out"])
     y = into(norm(x, w["second"]))
+    if top_k:
+        return x + experts(w, y, top_k, "d")
     return x + out(jax.nn.relu(y @ w["up"]) @ w["down"])
 
 
@@ -164,6 +224,14 @@ def shapes_of(at: Setting) -> tuple[Tree, Tree]:
         "up": ((hidden, ffn), P(None, "t")),
         "down": ((ffn, hidden), P("t", None)),
     }
+    if at.get("experts"):
+        count, inner = at["experts"], at["expert_ffn"]
+        del one["up"], one["down"]
+        one |= {
+            "router": ((hidden, count), P()),
+            "expert_up": ((count, hidden, inner), P("d")),
+            "expert_down": ((count, inner, hidden), P("d")),
+        }
     ends = {
         "table": ((vocabulary, hidden), P("t", None)),
         "gain": ((hidden,), P()),
@@ -174,11 +242,11 @@ def shapes_of(at: Setting) -> tuple[Tree, Tree]:
             {name: ((at["pp"], *shape), P("p", *cut)) for name, (shape, cut) in each.items()}
             for each in (one, ends)
         )
-    found = [one] * (at["layers"] // at["pp"])
     if at["zero"]:
-        found = [{name: (shape, P("d")) for name, (shape, _) in each.items()} for each in found]
         ends = {name: (shape, P("d")) for name, (shape, _) in ends.items()}
-    return found, ends
+        count = at["layers"]
+        return {name: ((count, *shape), P(None, "d")) for name, (shape, _) in one.items()}, ends
+    return [one] * (at["layers"] // at["pp"]), ends
 
 
 def losses(at: Setting) -> Any:  # noqa: ANN401 - a function
@@ -190,13 +258,6 @@ def losses(at: Setting) -> Any:  # noqa: ANN401 - a function
         if not at["zero"]:
             return w
         return jax.tree.map(lambda each: lax.all_gather(each, "d", axis=0, tiled=True), w)
-
-    def kept(primitive: Any, *_: Any, **_parameters: Any) -> bool:  # noqa: ANN401 - JAX's
-        """What is saved: all but what is gathered, which is gathered again."""
-        return bool(primitive.name != "all_gather")
-
-    def again(call: Any) -> Any:  # noqa: ANN401 - a function
-        return jax.checkpoint(call, policy=kept) if at["zero"] else call
 
     def first(ends: Tree, tokens: jax.Array) -> jax.Array:
         table = gathered(ends["table"])
@@ -214,10 +275,20 @@ def losses(at: Setting) -> Any:  # noqa: ANN401 - a function
 
     def whole(w: Tree, tokens: jax.Array, wanted: jax.Array) -> jax.Array:
         layers, ends = w
-        x = again(first)(ends, tokens)
+        x = first(ends, tokens)
         for each in layers:
-            x = again(lambda w, x: layer(gathered(w), x, heads, axis))(each, x)
-        return again(last)(ends, x, wanted)
+            x = layer(each, x, heads, axis, at.get("top_k", 0))
+        return last(ends, x, wanted)
+
+    def sharded(w: Tree, tokens: jax.Array, wanted: jax.Array) -> jax.Array:
+        """A loop over layers. Each gathers its parameters, and again where it is recomputed."""
+        layers, ends = w
+
+        @functools.partial(jax.checkpoint, prevent_cse=False)
+        def one(x: jax.Array, w: Tree) -> tuple[jax.Array, None]:
+            return layer(gathered(w), x, heads, axis), None
+
+        return last(ends, lax.scan(one, first(ends, tokens), layers)[0], wanted)
 
     def staged(w: Tree, tokens: jax.Array, wanted: jax.Array) -> jax.Array:
         """All stages do the same; what a stage does not need, it does while it would wait."""
@@ -239,7 +310,12 @@ def losses(at: Setting) -> Any:  # noqa: ANN401 - a function
                 carry = lax.ppermute(x, "p", shift)
         return jnp.where(stage == stages - 1, total, 0)
 
-    return staged if at["pp"] > 1 else whole
+    return staged if at["pp"] > 1 else sharded if at["zero"] else whole
+
+
+def _summed(path: Any, each: jax.Array) -> jax.Array:  # noqa: ANN401 - JAX's
+    """Gradients over all samples; those of experts are so already."""
+    return each if "expert_" in str(path[-1]) else lax.psum(each, "d")
 
 
 def step_of(at: Setting) -> tuple[Any, list[Tree], list[Tree]]:
@@ -249,7 +325,7 @@ def step_of(at: Setting) -> tuple[Any, list[Tree], list[Tree]]:
     def step(w: Tree, state: Tree, tokens: jax.Array, wanted: jax.Array) -> Tree:
         value, gradients = jax.value_and_grad(loss)(w, tokens, wanted)
         if at["dp"] > 1 and not at["zero"]:
-            gradients = jax.tree.map(lambda each: lax.psum(each, "d"), gradients)
+            gradients = jax.tree.map_with_path(_summed, gradients)
 
         # As in the generator, the optimizer begins when all gradients are there.
         first = [each[(0,) * each.ndim] for each in jax.tree.leaves(gradients)]

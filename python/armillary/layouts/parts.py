@@ -494,7 +494,7 @@ class Parts:
 
     def _optimizer(self, par: Parallelism) -> tuple[float, float]:
         """Time of the optimizer without parameters, and for each of them."""
-        moved = par.gradient_bytes + 2 * par.bytes.optimizer + par.bytes.weight
+        moved = par.optimizer_bytes
         few, many = 1 << 24, 1 << 32
         steps = [(KernelStep("optimizer", "optimizer", 0, n * moved),) for n in (few, many)]
         low, high = self.clock.kernels(steps)

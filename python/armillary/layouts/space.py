@@ -307,8 +307,8 @@ class LayoutSpace:
         found = []
         for shard in self._shards(par):
             decided = self._decided(par, shard)
-            if self.framework is not None:
-                _refuse(decided)
+            if self.framework is not None or self.software:
+                _refuse(decided, self.axes["pp"] != (1,))
             if not combination_faults(self.model, decided):
                 found.append(shard)
         return tuple(found)
@@ -376,11 +376,18 @@ def several(layout: Mapping[str, Sequence[object]]) -> tuple[str, ...]:
     return (*SEVERAL, *more)
 
 
-def _refuse(par: Parallelism) -> None:
-    """Refuses behaviour of a framework that no bound knows."""
+def _refuse(par: Parallelism, piped: bool) -> None:
+    """Refuses behaviour of a framework that no bound knows; `piped` if layouts have pipelines."""
+    allowed = "--layout zero=..., another framework, or armillary sweep"
     for name in _UNBOUND:
         value = getattr(par, name)
         if value and not (name == "bucket_mb" and par.zero > 1):
             said = f"{name} {value} with ZeRO {par.zero}: no bound knows what it changes"
-            allowed = "--layout zero=..., another framework, or armillary sweep"
             raise InputError([Problem("plan", "framework", said, allowed)])
+    if par.regather != "all" and par.zero == 3:
+        said = f"regather {par.regather} with ZeRO 3: no bound knows what it changes"
+        raise InputError([Problem("plan", "framework", said, allowed)])
+    if piped and not par.overlap_p2p:
+        said = "overlap_p2p False with pipelines: no bound knows what it changes"
+        allowed = "--layout pp=1, another framework, or armillary sweep"
+        raise InputError([Problem("plan", "framework", said, allowed)])

@@ -31,6 +31,7 @@ Kernels = Literal["fused", "eager"]
 Partition = Literal["layers", "cost"]
 Moments = Literal["fp32", "bf16"]
 Saved = Literal["plain", "fused"]
+Regathered = Literal["all", "needed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +291,14 @@ class FrameworkKeys(Numbers):
     parameters). With ZeRO 0 and 1, layers share a bucket that has room for them, and parameters are
     gathered in the same buckets. When not given, a layer's gradients are one bucket, or all
     gradients where they wait for the end."""
+    regather: Regathered = "all"
+    """With ZeRO 3, parameters that are gathered again before a backward pass: `all`, or `needed`:
+    neither the embedding's, whose gradients don't depend on them, nor those with which the forward
+    pass just ended, as XLA compiles JAX."""
+    overlap_p2p: bool = True
+    """A stage of the pipeline computes the next pass while it sends and receives. Off: it first
+    waits for what it sends, and takes a message only after the pass before, as pipelines of JAX do,
+    whose rounds end with a collective-permute."""
     unflatten_us: Annotated[float, Within(0, 1e6), Allowed("microseconds from 0 to 1000000")] = 0.0
     """Microseconds in which a host copies one rank's piece of one tensor out of what ZeRO 1 or 2
     gathered after the optimizer, for every tensor and rank. 0: parameters are flat and nothing is
@@ -410,6 +419,20 @@ class Parallelism(Software):
     def bytes(self) -> Precision:
         """Bytes of elements."""
         return (PRECISIONS if self.moments == "fp32" else BF16_MOMENTS)[self.precision]
+
+    @property
+    def master_bytes(self) -> int:
+        """Bytes of a parameter that the optimizer reads besides its state: in fp32, where the
+        weights are the master copy."""
+        return self.bytes.weight if self.precision == "fp32" else 0
+
+    @property
+    def optimizer_bytes(self) -> int:
+        """Bytes that Adam moves for a parameter: reads gradient, moments and master copy, and
+        writes moments, master copy and weight. Source: torch/optim/adam.py; with bf16 and fp32
+        28 each."""
+        moved = self.gradient_bytes + 2 * self.bytes.optimizer + self.bytes.weight
+        return moved + self.master_bytes
 
     @property
     def gradient_bytes(self) -> int:

@@ -66,6 +66,8 @@ class Builder:
         """Gathers that a unit's first pass waits for."""
         self.starts: list[list[int]] = []
         """Operations that the stream waited for as each pass began."""
+        self.before: Pass | None = None
+        """The pass before this one."""
         self.later = put_off(passes)
         """Backward passes whose weight gradients are passes of their own."""
         self.buckets = [self._buckets(chunk.units) for chunk in self.chunks]
@@ -87,6 +89,7 @@ class Builder:
             else:
                 for _ in self._pass(each, self.stream):
                     pass
+                self.before = each
         self._update()
         return self.program
 
@@ -145,12 +148,12 @@ class Builder:
         units = self.chunks[each.chunk].units[::-1]
         part = self.place.part(self.stage, each.chunk)
         whole = (each.micro_batch, each.chunk) not in self.later
-        self._prefetch(units[0], each, "regather")
+        self._regather(units[0], each)
         self._receive(each, 1, part + 1)
         for i, unit in enumerate(units):
             self._wait_parameters(unit)
             if i + 1 < len(units):
-                self._prefetch(units[i + 1], each, "regather")
+                self._regather(units[i + 1], each)
             self._again(units[i : i + unit.together], each)
             prefix = f"{each.micro_batch}.{unit.name}."
             with self.program.layer(unit.name):
@@ -223,10 +226,13 @@ class Builder:
         return 0 < entry < self.place.parts
 
     def _receive(self, each: Pass, backward: int, entry: int) -> None:
-        """Posted when the pass before begins: one message is in flight while the stage computes."""
+        """Posted when the pass before begins: one message is in flight while the stage computes.
+        Without `overlap_p2p`, posted when that pass has ended."""
         if not self._is_cut(entry):
             return
         posted = self.starts[-2] if len(self.starts) > 1 else []
+        if not self.par.overlap_p2p:
+            posted = self.starts[-1]
         tag = self._tag(each.micro_batch, each.chunk, backward)
         name = f"{each.micro_batch}.receive{'_grad' * backward}.{each.chunk}"
         peer, _ = self._neighbour(each, entry, comes=True)
@@ -246,7 +252,9 @@ class Builder:
         tag = self._tag(each.micro_batch, chunk, backward)
         size = self.message * self.plan.layout.carried(entry)
         with self.program.layer(_PIPELINE):
-            self.program.send(name, self.stream.after, peer, size, tag)
+            node = self.program.send(name, self.stream.after, peer, size, tag)
+        if not self.par.overlap_p2p:
+            self.stream.wait(node)
 
     def _prefetch(self, unit: Unit, each: Pass, what: str) -> None:
         """ZeRO 3: starts gathering a unit's parameters."""
@@ -256,6 +264,14 @@ class Builder:
                 self.parameters[unit.name] = self._gather(
                     name, unit.weights, self.stream.after, unit.width
                 )
+
+    def _regather(self, unit: Unit, each: Pass) -> None:
+        """ZeRO 3: starts gathering a unit's parameters before its backward pass, where that needs
+        them and the pass before does not leave them."""
+        left = each._replace(kind="F") == self.before and unit is self.chunks[each.chunk].units[-1]
+        embeds = unit.name.endswith("embedding")
+        if self.par.regather == "all" or not (left or embeds):
+            self._prefetch(unit, each, "regather")
 
     def _wait_parameters(self, unit: Unit) -> None:
         for node in self.parameters.pop(unit.name, []):
@@ -404,9 +420,8 @@ class Builder:
             )
 
     def _optimize(self, name: str, count: int) -> None:
-        par = self.par
-        moved = par.gradient_bytes + 2 * par.bytes.optimizer + par.bytes.weight
-        self.stream.play(name, (KernelStep("optimizer", "optimizer", 0, count * moved),))
+        moved = count * self.par.optimizer_bytes
+        self.stream.play(name, (KernelStep("optimizer", "optimizer", 0, moved),))
 
     def _optimize_outside(self) -> None:
         """Unit by unit: states come in, ahead of the kernels that need them, and go back."""
@@ -414,7 +429,8 @@ class Builder:
         whole = par.offload == "parameters"
         for unit in (unit for chunk in self.chunks for unit in chunk.units if unit.trained.total):
             count = zero.owned(unit.trained, par) if par.zero else unit.trained.total
-            comes = count * (par.bytes.optimizer + par.gradient_bytes * whole)
+            comes = count * par.bytes.optimizer
+            comes += count * (par.gradient_bytes + par.master_bytes) * whole
             goes = count * (par.bytes.optimizer + par.bytes.weight * whole)
             with self.program.layer(unit.name):
                 self.stream.wait(self.program.memory(f"step.{unit.name}.load", ready, comes))

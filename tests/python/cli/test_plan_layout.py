@@ -56,6 +56,8 @@ def test_the_best_layout_in_words_as_json_and_as_a_page(
         (("--output", "plan.yml"), "is for embedding tables"),
         (("--framework", "unheard-of"), "unheard-of"),
         (("--framework", "internevo"), "no bound knows what it changes"),
+        (("--framework-set", "overlap_p2p=false"), "no bound knows what it changes"),
+        (("--framework-set", "regather=needed"), "no bound knows what it changes"),
         (("--framework-set", "savd=fused"), "unknown key"),
         (("--framework-set", "saved"), "has no '='"),
         (("--backend", "carrier-pigeon"), "carrier-pigeon"),

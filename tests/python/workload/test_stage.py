@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_transformer import EXPERTS, GPT, LLAMA, summary
 
+import armillary as arm
 from armillary.workload import Model, Program, build, stage
 from armillary.workload.script import KernelStream
 
@@ -113,3 +114,51 @@ def test_multiplications_add_up_themselves(wide: bool, first: int, later: int) -
     assert none == [0, 0, 0]
     found, _ = sums(EXPERTS, global_batch=3, fp32_gradients=wide)
     assert found == [7 * 3 * 8 * 64 * 32 * each for each in (first, later, later)]
+
+
+@pytest.mark.parametrize(
+    ("options", "moved"),
+    [
+        # Read: gradient, two moments, master copy. Written: the latter three, and the weight.
+        ({}, 2 + 12 + 12 + 2),
+        ({"fp32_gradients": True}, 4 + 12 + 12 + 2),
+        ({"moments": "bf16"}, 2 + 8 + 8 + 2),
+        # The weight is the master copy.
+        ({"precision": "fp32"}, 4 + 12 + 12),
+        ({"precision": "fp32", "moments": "bf16"}, 4 + 8 + 8),
+    ],
+)
+def test_adam_reads_and_writes_its_state(options: dict[str, object], moved: int) -> None:
+    KERNELS.clear()
+    workload = build(LLAMA, **options)
+    found = [size for name, size in KERNELS if name == "step.optimizer"]
+    assert found == [moved * summary(workload).parameters]
+
+
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_what_is_needed_is_gathered_again(micro_batches: int) -> None:
+    """Not the embedding, whose gradients don't depend on it, nor the head, where the forward pass
+    ends."""
+    counts = []
+    for regather in ("all", "needed"):
+        made = build(
+            LLAMA,
+            dp=2,
+            zero=3,
+            global_batch=2 * micro_batches,
+            framework_set={"regather": regather},
+        )
+        rows = made.amounts()
+        counts.append(sum(row[4] for row in rows if row[2] == "all_gather"))
+    assert counts[0] - counts[1] == 2 * micro_batches
+
+
+def test_stages_may_wait_for_what_they_send() -> None:
+    """In rounds, each message but the first ones takes its time; else it passes while others
+    compute."""
+    steps = []
+    for overlaps in (True, False):
+        behaviour = {"overlap_p2p": overlaps}
+        made = build(LLAMA, pp=8, schedule="gpipe", global_batch=4, framework_set=behaviour)
+        steps.append(arm.simulate(made, "dgx-h100").step_time_ns)
+    assert steps[1] > steps[0]

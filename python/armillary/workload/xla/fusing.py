@@ -8,6 +8,7 @@
     reductions   a kernel reduces rows as it goes, and then writes one result; what else is kept of
                  its input, and sums of columns, are read again
     norms        a chain that reduces, and takes a reciprocal root or one of another chain
+    optimizers   a chain that renews two or more values that the module was given
 
 Here: which kernels become one, and their bytes. Not here: what instructions cost (`costs.py`), what
 they take (`flows.py`).
@@ -26,6 +27,7 @@ from .costs import Cost
 from .covered import Row
 from .flows import UPDATE, VIEWS, Input, Key
 from .joining import accumulated, combined, ordered
+from .ordering import arranged
 from .steps import Steps, Work
 
 _CHEAP = VIEWS | frozenset({
@@ -54,7 +56,7 @@ def fused(found: Steps, combine: int) -> Steps:
     """The same steps with chains in place of kernels without products, sums in products, and
     collectives combined up to `combine` bytes. Its steps have to wait for
     their operands only, and to have flows."""
-    return combined(_Fuser(accumulated(found)).fused(), combine)
+    return arranged(combined(_Fuser(accumulated(found)).fused(), combine))
 
 
 class _Fuser:
@@ -63,6 +65,7 @@ class _Fuser:
         self.chained = [self._is_chained(number) for number in range(len(found.steps))]
         self.constant = [False] * len(found.steps)
         self.kept: set[int] = set()
+        self.ends: set[int] = set()
         self.members: dict[int, list[int]] = {}
         self.level = [0] * len(found.steps)
         self.chain = self._chains()
@@ -118,7 +121,7 @@ class _Fuser:
             else:
                 self._need(number)
         for number in self.found.results:
-            self._keep(number)
+            self.ends.add(self._keep(number))
         works: dict[int, Work | None] = {}
         _, ends = ordered(self.found.steps, self.chain, {})
         for first in sorted(members, key=lambda each: -min(ends[each])):
@@ -135,14 +138,16 @@ class _Fuser:
         for each in taken or self.found.steps[number].after:
             self._keep(each)
 
-    def _keep(self, number: int) -> None:
-        """Keeps the result of a step, or of what it is a view of."""
+    def _keep(self, number: int) -> int:
+        """Keeps the result of a step, or of what it is a view of; which of them."""
         while self.chained[number] and self.flows[number].opcode in VIEWS:
             makers = [each for one in self.flows[number].inputs for each in one.steps]
             if len(makers) != 1:
-                return
+                break
             number = makers[0]
-        self.kept.add(number)
+        else:
+            self.kept.add(number)
+        return number
 
     def _taken(self, one: Input) -> Iterator[tuple[_Source, int]]:
         """The values that an input is, with the bytes that are read of each."""
@@ -232,8 +237,23 @@ class _Fuser:
         longest = max(steps, key=lambda step: step.cost.bytes)
         opcodes = {self.flows[each].opcode for each in numbers}
         roots = {self.flows[each].opcode for each in read if isinstance(each, int)}
-        norms = "reduce" in opcodes and "rsqrt" in opcodes | roots
-        return replace(longest, cost=cost, kernel="normalization" if norms else longest.kernel)
+        kernel = longest.kernel
+        if "reduce" in opcodes and "rsqrt" in opcodes | roots:
+            kernel = "normalization"
+        elif self._updates(numbers, read):
+            kernel = "optimizer"
+        return replace(longest, cost=cost, kernel=kernel)
+
+    def _updates(self, numbers: list[int], read: Mapping[_Source, int]) -> bool:
+        """Whether a chain renews state: it makes two or more results of the module from a gradient
+        and from values of this size that the module was given."""
+        made = [each for each in numbers if each in self.kept]
+        if len(made) < 2 or not self.ends.issuperset(made):
+            return False
+        least = min(self.flows[each].bytes for each in made)
+        given = [size for source, size in read.items() if not isinstance(source, int)]
+        computed = any(isinstance(each, int) and read[each] >= least for each in read)
+        return computed and sum(size >= least for size in given) >= 2
 
     def _before_reductions(self, numbers: list[int]) -> list[int]:
         """Steps that are kept and reduced in the same chain: one kernel writes them, and another,

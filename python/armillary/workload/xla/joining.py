@@ -2,7 +2,7 @@
 
     dot + add           one product that adds to a matrix, if nothing else takes the dot
     collectives         of one kind, with the same groups, that don't wait for each other: one, up
-                        to a number of bytes of the larger side
+                        to a number of bytes of the larger side; in each run of a loop by itself
 
 Here: these two, and the order of the steps when some became one. Not here: chains of kernels
 (`fusing.py`).
@@ -151,7 +151,7 @@ def _combined(found: Steps, most: int, strict: bool) -> list[Step] | None:
     }
     for key in sorted(keys):
         depth = [0] * len(found.steps)
-        open_: dict[int, tuple[int, int]] = {}
+        open_: dict[tuple[int, int], tuple[int, int]] = {}
         for number, step in enumerate(found.steps):
             depth[number] = max((depth[each] for each in step.after), default=0)
             if not isinstance(step, Exchange):
@@ -161,11 +161,12 @@ def _combined(found: Steps, most: int, strict: bool) -> list[Step] | None:
             if not alike:
                 continue
             ranks = len(found.families[step.family][0]) if step.kind == "all_gather" else 1
-            first, size = open_.get(depth[number], (number, 0))
+            place = step.run, depth[number]
+            first, size = open_.get(place, (number, 0))
             size += step.bytes * ranks
             if size > most:
                 first, size = number, step.bytes * ranks
-            open_[depth[number]] = (first, size)
+            open_[place] = (first, size)
             group[number] = first
             before = made.get(first) or found.steps[first]
             if first != number and isinstance(before, Exchange):

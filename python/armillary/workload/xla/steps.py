@@ -79,6 +79,8 @@ class Exchange:
     kind: str
     bytes: int
     family: int
+    run: int = 0
+    """The run of a computation that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,8 @@ class _Frame:
     """For what runs next to the kernels: the steps that the next kernel waits for."""
     at: int = 0
     values: list[Value] = field(default_factory=list)
+    run: int = 0
+    """The number of this run among all runs of computations."""
 
 
 def read(module: Module, entry: int, trips: Mapping[str, int], *, flows: bool = False) -> Steps:
@@ -180,6 +184,7 @@ class _Reader:
         self.messages: dict[Pairs, int] = {}
         self.of: dict[tuple[int, int], Any] = {}
         self.unused = set(trips)
+        self.run = 0
         self.halves: dict[tuple[str, int], int] = {}
         self.tags: dict[tuple[int, int], int] = {}
         reached = costs.order(module, [entry])
@@ -235,6 +240,8 @@ class _Reader:
             result = frame.values[self.module.computations[frame.place].root]
             if frame.runs > 1:
                 frame.runs, frame.at = frame.runs - 1, 0
+                self.run += 1
+                frame.run = self.run
                 frame.arguments, frame.values = [result], []
                 continue
             stack.pop()
@@ -272,6 +279,9 @@ class _Reader:
             if each.opcode in _OPENED:
                 opened = self._opened(each, frame.place, at, taken)
                 if opened is not None:
+                    inlined = each.opcode not in ("while", "conditional")
+                    self.run += not inlined
+                    opened.run = frame.run if inlined else self.run
                     self.found.instructions -= len(instructions) - at - 1
                     stack.append(opened)
                     return True
@@ -527,7 +537,7 @@ class _Reader:
             step = Permute(each.name, layer, after, size, self._pairs(each, frame))
         else:
             family = self._family(each, frame, base)
-            step = Exchange(each.name, layer, after, kind, size, family)
+            step = Exchange(each.name, layer, after, kind, size, family, frame.run)
         return self._add(step, alongside) if size else after
 
     def _family(self, each: Instruction, frame: _Frame, base: str) -> int:

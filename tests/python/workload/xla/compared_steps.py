@@ -3,9 +3,7 @@
     python tests/python/workload/xla/compared_steps.py     the table of docs/guides/xla.md
 
 The step of a module is split into its parts: kernels (with the time that a stage waits for others),
-and communication that kernels wait for. Of that, messages of a pipeline whose stages all do the
-same at the same time are apart: each of its rounds waits for them, while in ours they run next to
-the next micro-batch."""
+and communication that kernels wait for."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import armillary as arm
-from armillary.workload import Model, Workload, transformer
+from armillary.workload import Model, Workload, moe, transformer
 from armillary.workload.xla import ImportedModule, Options, import_hlo
 
 TESTS = Path(__file__).parents[2]
@@ -33,8 +31,11 @@ def content(name: str) -> bytes:
 
 @cache
 def theirs(name: str) -> ImportedModule:
-    """The module, fused. Gradients that are not in shards are reduced together."""
-    size = None if SETTINGS[name]["zero"] else UNLIMITED_MB
+    """The module, fused. Collectives that do not wait for each other are one; with FSDP those of a
+    layer."""
+    at = SETTINGS[name]
+    layer = (4 * at["hidden"] + 2 * at["ffn"] + 2) * at["hidden"] * 2 / 1e6
+    size = layer if at["zero"] else UNLIMITED_MB
     return import_hlo(name, content(name), Options(fuse=True, combine_mb=size))
 
 
@@ -42,16 +43,22 @@ def theirs(name: str) -> ImportedModule:
 def ours(name: str) -> Workload:
     """Our step of the same layout."""
     at = SETTINGS[name]
-    keys = ("layers", "hidden", "heads", "ffn", "sequence", "vocabulary")
+    keys = {"layers", "hidden", "heads", "ffn", "sequence", "vocabulary"}
+    keys |= {"experts", "top_k", "expert_ffn"} & set(at)
     others = {"norm": "rms", "bias": False, "dropout": False, "tied": False}
-    model = Model("recorded", "transformer", {**{key: at[key] for key in keys}, **others})
-    return transformer(
+    family, make, ep = (
+        ("moe", moe, at["dp"]) if "experts" in at else ("transformer", transformer, 1)
+    )
+    model = Model("recorded", family, {**{key: at[key] for key in keys}, **others})
+    return make(
         model,
         **{key: at[key] for key in ("pp", "dp", "tp", "zero", "micro_batch")},
+        ep=ep,
         global_batch=at["micro_batch"] * at["dp"] * at["batches"],
         attention="unfused",
         schedule="gpipe",
-        framework_set={} if at["zero"] else {"overlap_grad_reduce": False},
+        recompute="full" if at["zero"] else "none",
+        framework="jax",
     )
 
 
@@ -63,17 +70,11 @@ class Difference:
     generator: float
     kernels: float
     communication: float
-    messages: float
 
     @property
     def whole(self) -> float:
         """All of it."""
         return self.module / self.generator - 1
-
-    @property
-    def rest(self) -> float:
-        """Without the messages that rounds of the pipeline wait for."""
-        return self.whole - self.messages
 
 
 @cache
@@ -88,32 +89,23 @@ def difference(name: str) -> Difference:
     step = results[1].step_time_ns
     exposed = [float(each.breakdown()["exposed_comm_ns"][0]) for each in results]
     kernels = [each.step_time_ns - one for each, one in zip(results, exposed, strict=True)]
-    sent = results[1].operations().filter(_is_message(results[1]))
-    rounds = 2 * (at["batches"] + at["pp"] - 2) - 2 * (at["pp"] - 1) if len(sent) else 0
-    longest = max(sent["max_ns"], default=0.0)
     return Difference(
         results[0].step_time_ns,
         step,
         (kernels[0] - kernels[1]) / step,
         (exposed[0] - exposed[1]) / step,
-        rounds * longest / step,
     )
-
-
-def _is_message(result: arm.Result) -> list[bool]:
-    return [kind == "send" for kind in result.operations()["kind"]]
 
 
 def table() -> list[str]:
     """The table, in Markdown."""
     lines = [
-        "| module | ranks | module, ms | generator, ms | difference | kernels | communication | "
-        "messages in rounds |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| module | ranks | module, ms | generator, ms | difference | kernels | communication |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, at in SETTINGS.items():
         found = difference(name)
-        shares = (found.whole, found.kernels, found.communication, found.messages)
+        shares = (found.whole, found.kernels, found.communication)
         said = " | ".join(f"{100 * share:+.1f} %" for share in shares)
         ranks = at["pp"] * at["dp"] * at["tp"]
         times = f"{found.module / 1e6:.2f} | {found.generator / 1e6:.2f}"
