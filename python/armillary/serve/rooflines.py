@@ -6,7 +6,7 @@ Here: operations and bytes of each shape. Not here: the roofline (`crates/device
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import _core
@@ -16,9 +16,35 @@ from ..platform import Platform
 from ..workload.program import Program
 from .layout import BYTES, CACHES
 
-LAUNCH = 3e-6
-"""Seconds that each kernel of a captured graph takes beyond its roofline: an assumption, between
-those of fitted GPUs (docs/models/kernels.md)."""
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What kernels of engines take beyond a roofline and a library's all-reduce."""
+
+    launch: float = 3e-6
+    """Seconds of each kernel of a captured graph: an assumption, between those of fitted GPUs
+    (docs/models/kernels.md)."""
+    work: float = 1.0
+    """Factor on the time of a kernel's work."""
+    experts: float = 1.0
+    """Another factor on layers of experts."""
+    all_reduce: float | None = None
+    """Seconds of the smallest all-reduce, by the engine's own kernel; by the library without."""
+
+
+AMD = Beyond(launch=9e-6, work=1.1, experts=1.5, all_reduce=8e-6)
+"""Found on 335 runs of MI300X and MI355X of InferenceMAX's page of October 2025: vLLM with Llama
+70B and gpt-oss-120b, SGLang with DeepSeek-R1 (lab/accuracy/serving.md)."""
+_BEYOND = {"MI300X": AMD, "MI355X": AMD}
+
+
+def beyond(npu: str | None) -> Beyond:
+    """What is known of an NPU by its name, such as `MI300X`."""
+    return _BEYOND.get(npu or "", Beyond())
+
+
+_TINY = 1024
+"""Bytes of an all-reduce that takes latency alone."""
 _LATENT, _ROPE, _NOPE, _VALUE = 512, 64, 128, 128
 """Widths of DeepSeek's latent attention, as `mla` kernels have them."""
 
@@ -39,25 +65,27 @@ def seconds(shapes: Sequence[Shape], platform: Platform, backend: str | None = N
     """
     described = platform.describe()["npu"]
     _check_rates(described, platform)
+    more = beyond(described.get("name"))
     sums = [shape for shape in shapes if isinstance(shape, Allreduce)]
-    collectives = iter(all_reduces(sums, platform, backend) if sums else [])
+    collectives = iter(_summed(sums, platform, backend, more.all_reduce) if sums else [])
     works = [_work(shape) for shape in shapes if not isinstance(shape, Allreduce)]
     peak = described["peak_flops"]
     by_type = described["compute_settings"].get("peak_by_type_flops", {})
     program = Program()
     for number, work in enumerate(works):
+        factor = more.work * (more.experts if work.kernel == "grouped" else 1.0)
         narrow = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "mxfp4_mxfp8": "fp8"}
         rate = by_type.get(narrow.get(work.format, "")) or peak
         program.compute(
             str(number),
             [],
-            operations=max(1, round(work.operations * peak / rate)),
-            bytes=max(1, round(work.bytes)),
+            operations=max(1, round(factor * work.operations * peak / rate)),
+            bytes=max(1, round(factor * work.bytes)),
             kernel=work.kernel,
         )
     times = iter([time for _, time in platform.times(program)] if works else [])
     return [
-        next(collectives) if isinstance(shape, Allreduce) else next(times) / 1e12 + LAUNCH
+        next(collectives) if isinstance(shape, Allreduce) else next(times) / 1e12 + more.launch
         for shape in shapes
     ]
 
@@ -120,6 +148,17 @@ def _work(shape: Shape) -> _Work:
         return _Work("grouped", 2.0 * choices * matrix, moved, shape.format)
     message = f"{shape.kind} has no roofline"
     raise InputError([Problem("", "platform", message, "a platform with npu.kernels")])
+
+
+def _summed(
+    shapes: list[Allreduce], platform: Platform, backend: str | None, smallest: float | None
+) -> list[float]:
+    """All-reduces of an engine's own kernel, of which the smallest takes `smallest` seconds."""
+    if smallest is None:
+        return all_reduces(shapes, platform, backend)
+    tiny = replace(shapes[0], bytes=_TINY)
+    *times, least = all_reduces([*shapes, tiny], platform, backend)
+    return [time - max(0.0, least - smallest) for time in times]
 
 
 def all_reduces(

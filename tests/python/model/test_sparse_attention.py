@@ -284,7 +284,7 @@ def test_rooflines_of_sparse_attention_by_hand() -> None:
     target = Platform.load("mi355x-8")
     length = 2**16
     each = [Mla(batch=1, length=length, heads=64, form=form) for form in ("absorbed", "expanded")]
-    one, two = (time - rooflines.LAUNCH for time in rooflines.seconds(each, target))
+    one, two = (time - rooflines.Beyond().launch for time in rooflines.seconds(each, target))
     assert one / two == pytest.approx(1088 / 320, rel=1e-3)
     shape = decoder(load_model("glm-5"))
     read_ = sparse.looked_up(shape, 3, 1000)

@@ -6,10 +6,20 @@ import pytest
 
 from armillary import kernels
 from armillary.errors import InputError
+from armillary.kernels.shapes import Allreduce, Stream
 from armillary.model.decoder_reader import decoder
 from armillary.model.files import load_model
 from armillary.platform import Platform, presets
-from armillary.serve import Layout, Lengths, Precision, deploy, drawn, load_engine, serve
+from armillary.serve import (
+    Layout,
+    Lengths,
+    Precision,
+    deploy,
+    drawn,
+    load_engine,
+    rooflines,
+    serve,
+)
 
 LOAD = drawn(8, Lengths(200.0), Lengths(20.0), concurrency=4)
 SHAPE = decoder(load_model("llama-3-8b"))
@@ -52,3 +62,19 @@ def test_a_platform_without_rates_takes_those_that_are_set() -> None:
         times.append(linear.seconds[0])
     launches = 32 * 4 * 3e-6
     assert (times[0] - launches) / (times[1] - launches) == pytest.approx(2, rel=0.01)
+
+
+def test_kernels_of_amd_take_more_than_their_rooflines() -> None:
+    """By hand: launches, the factors on work, and the smallest all-reduce."""
+    platform, more = Platform.load("mi300x-8"), rooflines.beyond("MI300X")
+    assert rooflines.beyond("H100-SXM5-80GB") == rooflines.beyond(None) == rooflines.Beyond()
+    stream = Stream(bytes=10**9)
+    (seconds,) = rooflines.seconds([stream], platform)
+    rate = 5.3e12 * 0.661
+    assert seconds == pytest.approx(more.work * 1e9 / rate + more.launch, rel=1e-3)
+    sizes = [1024, 2**16, 2**20, 2**26]
+    sums = [Allreduce(bytes=size, members=8) for size in sizes]
+    own, library = rooflines.seconds(sums, platform), rooflines.all_reduces(sums, platform)
+    assert own[0] == pytest.approx(more.all_reduce)
+    saved = [theirs - ours for ours, theirs in zip(own, library, strict=True)]
+    assert saved == pytest.approx([saved[0]] * len(sizes))

@@ -178,6 +178,8 @@ _MODELS = {
 _MACHINES = {
     ("b200", "Llama"): "vllm", ("b200", "gpt"): "vllm", ("b200", "DeepSeek"): "sglang",
     ("h100", "Llama"): "vllm", ("h100", "gpt"): "vllm",
+    ("mi300x", "Llama"): "vllm", ("mi300x", "gpt"): "vllm", ("mi300x", "DeepSeek"): "sglang",
+    ("mi355x", "Llama"): "vllm", ("mi355x", "gpt"): "vllm", ("mi355x", "DeepSeek"): "sglang",
 }  # fmt: skip
 """Engine of a machine of the page whose name does not end in `_trt`: SemiAnalysisAI/InferenceX
 `benchmarks/*_slurm.sh` of October 2025."""

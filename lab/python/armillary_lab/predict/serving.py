@@ -42,7 +42,10 @@ FLEETS = {
     "h100": "dgx-h100-16n", "h200": "hgx-h200-16n", "b200": "dgx-b200-16n", "gb200": "gb200-nvl72",
 }  # fmt: skip
 """Platforms of runs on several nodes."""
-PLATFORMS = {"h100": "dgx-h100", "h200": "hgx-h200", "b200": "dgx-b200", "gb200": "gb200-nvl72"}
+PLATFORMS = {
+    "h100": "dgx-h100", "h200": "hgx-h200", "b200": "dgx-b200", "gb200": "gb200-nvl72",
+    "mi300x": "mi300x-8", "mi355x": "mi355x-8",
+}  # fmt: skip
 HOSTS = {
     "RTX4090": "rtx-4090-1", "RTXPRO6000": "rtx-pro-6000-8", "L40S": "l40s-8",
     "A100": "dgx-a100-80gb", "H100": "dgx-h100", "H200": "hgx-h200", "B200": "dgx-b200",
