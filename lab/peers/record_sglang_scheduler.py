@@ -7,7 +7,7 @@ model, the server and the statistics are left out.
 
 An answer is a list of loads. A load has `kind`, `settings`, `requests`, `counts`, `steps` and
 `left`. Settings have SGLang's names; `pages` are the pages of the cache, and `radix_cache` says
-whether prefixes are kept. Urgent requests do not preempt others (`disable_priority_preemption`):
+whether prefixes are kept. Urgent requests preempt none (`disable_priority_preemption`):
 SGLang 0.5.10 loses a preempted request if the urgent one then finds no room.
 
 A request is `[arrival, priority, output, [[segment, length], ...]]`, as in
@@ -182,7 +182,7 @@ scheduler_output_processor_mixin.get_global_experts_capturer = Nothing
 
 
 def token(segment: int, place: int) -> int:
-    """Token of a place in a segment, different from all others."""
+    """Token of a place in a segment. Each place has another one."""
     return segment << 20 | place
 
 

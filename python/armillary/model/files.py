@@ -90,7 +90,7 @@ def models_by_family() -> dict[str, list[str]]:
 
 def load_model(name: str | os.PathLike[str] | Model) -> Model:
     """The preset `name`, or the model file or Hugging Face `config.json` at the path `name` (or in
-    that directory), or the preset that others call `name` (`other_names.py`).
+    that directory), or the preset with the published name `name` (`other_names.py`).
 
     `capture:PATH` is a Hugging Face configuration that is captured from PyTorch. Raises
     `InputError` when there is no such model, or its file is not a model file.

@@ -1,4 +1,4 @@
-"""Names under which others publish the models that come with Armillary.
+"""Published names of the models that come with Armillary.
 
 Here: which preset a name of the Hugging Face Hub or of another version means. Not here: the presets
 (`models/*.yml`), how they are found (`files.py`). Only models of equal shape share a preset: the

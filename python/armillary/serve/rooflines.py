@@ -153,7 +153,7 @@ def _work(shape: Shape) -> _Work:
 def _summed(
     shapes: list[Allreduce], platform: Platform, backend: str | None, smallest: float | None
 ) -> list[float]:
-    """All-reduces of an engine's own kernel, of which the smallest takes `smallest` seconds."""
+    """All-reduces of an engine's own kernel; the smallest takes `smallest` seconds."""
     if smallest is None:
         return all_reduces(shapes, platform, backend)
     tiny = replace(shapes[0], bytes=_TINY)
