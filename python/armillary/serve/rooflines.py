@@ -19,7 +19,7 @@ from .layout import BYTES, CACHES
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """What kernels of engines take beyond a roofline and a library's all-reduce."""
+    """Times of engines' kernels beyond a roofline and a library's all-reduce."""
 
     launch: float = 3e-6
     """Seconds of each kernel of a captured graph: an assumption, between those of fitted GPUs
@@ -39,7 +39,7 @@ _BEYOND = {"MI300X": AMD, "MI355X": AMD}
 
 
 def beyond(npu: str | None) -> Beyond:
-    """What is known of an NPU by its name, such as `MI300X`."""
+    """Times of the NPU with this name, such as `MI300X`."""
     return _BEYOND.get(npu or "", Beyond())
 
 
