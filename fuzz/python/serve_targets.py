@@ -116,7 +116,21 @@ def _command(folder: Path, _files: Files) -> object:
     return found.spread(True), found.precision(), found.notes
 
 
+def _points(folder: Path, _files: Files) -> object:
+    from armillary.serve.measured_points import read_points
+
+    found = read_points(folder / "points.csv")
+    assert all(each.user > 0 and each.gpu > 0 for each in found)
+    return found
+
+
+POINTS = (
+    b'name,tokens/s/user,tokens/s/GPU\nTP 8,50.5,1200\n"TP 4, vLLM",31,2e3\n',
+    b"\xef\xbb\xbftokens/s/GPU,tokens/s/user\r\n1200,50.5\r\n",
+)
+
 TARGETS = (
+    Target("measured_points", lambda: [{"points.csv": each} for each in POINTS], _points),
     Target(
         "engine_commands",
         lambda: [{"run.sh": each, "extra.yml": _EXTRA} for each in COMMANDS],

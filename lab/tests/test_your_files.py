@@ -80,6 +80,7 @@ MADE: dict[str, Callable[[], bytes]] = {
     "strategy.pb": lambda: smaller_targets._flexflow_tables()[0]["s.pb"],
     "measures.json": lambda: smaller_targets._flexflow_tables()[1]["m.json"],
     "serve.sh": lambda: serve_targets.SCRIPT,
+    "points.csv": lambda: serve_targets.POINTS[0],
     "azure.csv": lambda: serve_targets.SAMPLES["azure"],
     "burstgpt.csv": lambda: serve_targets.SAMPLES["burstgpt"],
     "mooncake.jsonl": lambda: serve_targets.SAMPLES["mooncake"],
@@ -110,7 +111,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 44
+    assert len(ROWS) == 45
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

@@ -12,8 +12,8 @@ import run_peers
 from conftest import ROOT
 
 PEERS = [
-    "deepspeed", "fbgemm", "jax", "maxtext", "megatron", "nemo", "ns3", "sglang_scheduler",
-    "torchrec", "torchtitan", "transformers", "vllm", "vllm_scheduler", "xla",
+    "aiconfigurator", "deepspeed", "fbgemm", "jax", "maxtext", "megatron", "nemo", "ns3",
+    "sglang_scheduler", "torchrec", "torchtitan", "transformers", "vllm", "vllm_scheduler", "xla",
 ]  # fmt: skip
 PINS = {
     "fbgemm": "fbgemm-gpu-cpu",
@@ -107,4 +107,6 @@ def test_a_missing_package_of_debian_is_the_reason() -> None:
 def test_an_unknown_peer_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         run_peers.main(["caffe"])
-    assert "unknown: caffe (allowed: deepspeed, fbgemm, jax" in capsys.readouterr().err
+    assert (
+        "unknown: caffe (allowed: aiconfigurator, deepspeed, fbgemm, jax" in capsys.readouterr().err
+    )

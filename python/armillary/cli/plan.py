@@ -82,7 +82,8 @@ class _Layouts(_Main):
     """Most layouts that are simulated to prove the best one. With --serve at most 12."""
     measured: Annotated[str | None, typer.Option(metavar="FILE")] = None
     """Measured steps of this job (YAML or JSON): layouts or launch flags, and seconds or logs.
-    Intervals get closer, and layouts are ranked again."""
+    Intervals get closer, and layouts are ranked again. With --serve measured deployments (CSV:
+    tokens/s/user, tokens/s/GPU), which the page shows next to the frontier."""
     export: Annotated[
         tuple[str, str] | None, typer.Option("--export", metavar="FRAMEWORK FILE")
     ] = None
@@ -279,13 +280,15 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
     from ..serve import load_engine
     from ..serve.layout import precision
     from ..serve.load import lengths
+    from ..serve.measured_points import read_points
     from ..serve.search import Job, as_dict, search
     from ..serve.words import limits
 
     taken = {*types(_Serving)} - {*types(_Machines)} | {"platform", "ranks", "json", "report"}
-    taken |= {"set_", "price", "simulations"}
+    taken |= {"set_", "price", "simulations", "measured"}
     _refuse(each, PlanOptions, "it means nothing with --serve", taken)
     loaded = load_model(model)
+    measured = () if each.measured is None else read_points(each.measured)
     if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
         message = f"invalid rate: {each.rate:g}"
         raise InputError([Problem("", "--rate", message, "0.000001 to 1000000000")])
@@ -316,7 +319,17 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
     warnings += (*loaded.notes, *assumed)
     document = as_dict(found, warnings)
     whole = {"schema": document.pop("schema"), "version": __version__, "model": model, **document}
-    _write(each, whole, serving_plan.page(found, model, warnings))
+    if measured:
+        points = [
+            {
+                "name": point.name,
+                "tokens_per_s_per_user": point.user,
+                "output_tokens_per_s_per_gpu": point.gpu,
+            }
+            for point in measured
+        ]
+        whole = {**whole, "measured": points}
+    _write(each, whole, serving_plan.page(found, model, warnings, measured))
 
 
 def _prices(each: PlanOptions, names: list[str]) -> dict[str, float] | None:

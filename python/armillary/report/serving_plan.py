@@ -14,8 +14,10 @@ from .page import Fact, Page, Section, Table
 from .quantity import number, share, time
 
 if TYPE_CHECKING:
-    from ..serve.search import Choice, Found
+    from ..serve.measured_points import Measured
+    from ..serve.search import Choice, Found, Point
 
+_MEASURED = "measured"
 _NOTE = (
     "Each deployment was simulated from event to event: at the best load by the closed form, and "
     "with fewer requests until the service level held. A better one may be missing."
@@ -26,8 +28,11 @@ _FRONTIER = (
 )
 
 
-def page(found: Found, name: str, warnings: Sequence[str] = ()) -> Page:
-    """The page of a search for deployments of the model `name`."""
+def page(
+    found: Found, name: str, warnings: Sequence[str] = (), measured: Sequence[Measured] = ()
+) -> Page:
+    """The page of a search for deployments of the model `name`, with `measured` ones next to its
+    frontier."""
     best = found.choices[0]
     return Page(
         title=f"Deployments of {name}",
@@ -38,7 +43,13 @@ def page(found: Found, name: str, warnings: Sequence[str] = ()) -> Page:
         warnings=warnings,
         sections=[
             Section("Deployments", [_table(found), _NOTE]),
-            Section("Frontier", [_chart(found)]),
+            Section(
+                "Frontier",
+                [
+                    _chart(found, measured),
+                    *([_next_to(found, measured)] if measured else []),
+                ],
+            ),
             *([Section("Left out", [_refused(found)])] if found.refused else []),
         ],
     )
@@ -117,7 +128,7 @@ def _table(found: Found) -> Table:
     return Table("Best deployments", (*heads, "a million tokens") if priced else heads, rows)
 
 
-def _chart(found: Found) -> Chart:
+def _chart(found: Found, measured: Sequence[Measured]) -> Chart:
     records: list[dict[str, Any]] = [
         {
             "platform": each.platform,
@@ -128,8 +139,28 @@ def _chart(found: Found) -> Chart:
         }
         for each in found.frontier
     ]
+    records += [
+        {
+            "platform": _MEASURED,
+            "layout": each.name,
+            "user": round(each.user, 6),
+            "gpu": round(each.gpu, 6),
+        }
+        for each in measured
+    ]
+    ours = {"filter": f"datum.platform != '{_MEASURED}'"}
+    theirs = {"filter": f"datum.platform == '{_MEASURED}'"}
+    line = {"type": "line", "point": True}
+    marks: dict[str, Any] = {"mark": line}
+    if measured:
+        marks = {
+            "layer": [
+                {"transform": [ours], "mark": line},
+                {"transform": [theirs], "mark": {"type": "point", "shape": "cross", "size": 60}},
+            ]
+        }
     spec: dict[str, Any] = {
-        "mark": {"type": "line", "point": True},
+        **marks,
         "encoding": {
             "x": {"field": "user", "type": "quantitative", "title": "tokens/s of a user"},
             "y": {"field": "gpu", "type": "quantitative", "title": "output tokens/s of a GPU"},
@@ -143,6 +174,32 @@ def _chart(found: Found) -> Chart:
         },
     }
     return Chart("frontier", "Speed for users and output of GPUs", records, spec, _FRONTIER)
+
+
+def _next_to(found: Found, measured: Sequence[Measured]) -> Table:
+    """Points of the measured frontier, and ours with the most tokens of a GPU at that speed."""
+    rows, best = [], 0.0
+    for each in sorted(measured, key=lambda each: (-each.user, -each.gpu)):
+        if each.gpu <= best:
+            continue
+        best = each.gpu
+        ours = _at_least(found.frontier, each.user)
+        cells = ("none is as fast", "", "")
+        if ours is not None:
+            cells = (f"{ours.gpu:,.4g}", f"{ours.gpu / each.gpu - 1:+.0%}", _said(ours))
+        rows.append((f"{each.user:,.4g}", each.name, f"{each.gpu:,.4g}", *cells))
+    heads = ("tokens/s of a user", "measured", "tokens/s of a GPU", "ours", "", "deployment")
+    note = "Measured deployments that no other one beats in both, and the best of ours as fast."
+    return Table("Measured deployments", heads, rows[::-1], note)
+
+
+def _at_least(points: Sequence[Point], user: float) -> Point | None:
+    fast = [each for each in points if each.user >= user]
+    return max(fast, key=lambda each: (each.gpu, each.user), default=None)
+
+
+def _said(point: Point) -> str:
+    return f"{point.said}, {point.platform}"
 
 
 def _refused(found: Found) -> Table:

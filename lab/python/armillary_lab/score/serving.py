@@ -142,10 +142,15 @@ def _speed(run: Run) -> float:
 def _rate(run: Run) -> float:
     """Tokens a second and GPU. Where the source has none: those of requests that follow each other
     without a break."""
-    if run.rate:
-        return run.rate
+    return run.rate or throughput(run)
+
+
+def throughput(run: Run, ttft: float | None = None, tpot: float | None = None) -> float:
+    """Tokens a second and GPU of requests that follow each other without a break, with the times of
+    the run or with others."""
     output, prompt = 0.9 * run.output, 0.9 * run.prompt
-    seconds = (run.ttft or 0.0) + (run.tpot or math.inf) * (output - 1)
+    first, each = ttft or run.ttft or 0.0, tpot or run.tpot or math.inf
+    seconds = first + each * (output - 1)
     return run.concurrency * (output + prompt) / seconds / run.gpus
 
 
