@@ -474,6 +474,8 @@ def _network(folder: Path, files: Files) -> object:
     named = {
         "closfabric.yaml": {"nvlink": "1 GB/s", "pcie": "1 GB/s"},
         "topology.conf": {"uplink": "1 GB/s"},
+        "blocks.conf": {"uplink": "1 GB/s"},
+        "rocm.txt": {"xgmi": "1 GB/s", "pcie": "1 GB/s", "cpu": "1 GB/s"},
         "iblinkinfo.txt": {"cable_latency": "1 us"},
         "ibnetdiscover.txt": {"cable_latency": "1 us"},
     }

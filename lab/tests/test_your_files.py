@@ -62,6 +62,13 @@ MADE: dict[str, Callable[[], bytes]] = {
     "train.log": lambda: targets._TRAINED,
     "fabric.txt": (ROOT / "tests/python/wiring/data/ibnetdiscover.txt").read_bytes,
     "links.txt": (ROOT / "tests/python/wiring/data/iblinkinfo.txt").read_bytes,
+    "rocm.txt": lambda: (
+        (ROOT / "tests/python/wiring/data/rocm.txt")
+        .read_bytes()
+        .replace(b"PCIE", b"XGMI")
+        .replace(b" 3 ", b" 1 ")
+    ),
+    "blocks.conf": (ROOT / "tests/python/wiring/data/blocks.conf").read_bytes,
     "topology.conf": (ROOT / "tests/python/wiring/data/topology.conf").read_bytes,
     "topo.txt": (ROOT / "tests/python/wiring/data/hgx-h100.txt").read_bytes,
     "nccl.log": LOG.encode,
@@ -111,7 +118,7 @@ def made(name: str, folder: Path) -> list[str]:
 
 
 def test_the_page_has_rows() -> None:
-    assert len(ROWS) == 45
+    assert len(ROWS) == 47
     assert {*MADE} <= {word for row in ROWS for word in row["command"].split()}
 
 

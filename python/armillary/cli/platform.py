@@ -275,8 +275,10 @@ class Format(StrEnum):
 
     nccl = "nccl"
     smi = "nvidia-smi"
+    rocm = "rocm-smi"
     infragraph = "infragraph"
     slurm = "slurm"
+    blocks = "slurm-blocks"
     infiniband = "infiniband"
     iblinkinfo = "iblinkinfo"
 
@@ -287,8 +289,8 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="NCCL's topology, nvidia-smi topo -m, InfraGraph, topology.conf of Slurm, "
-            "ibnetdiscover or iblinkinfo, or ASTRA-sim 1.0 (--system).",
+            help="NCCL's topology, nvidia-smi topo -m, rocm-smi --showtopo, InfraGraph, "
+            "topology.conf of Slurm, ibnetdiscover or iblinkinfo, or ASTRA-sim 1.0 (--system).",
         ),
     ],
     out: Annotated[

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import documents
 from ..errors import InputError, Problem
-from . import iblinkinfo, infiniband, infragraph, nccl_xml, nvidia_smi, slurm
+from . import (
+    iblinkinfo,
+    infiniband,
+    infragraph,
+    nccl_xml,
+    nvidia_smi,
+    rocm_smi,
+    slurm,
+    slurm_blocks,
+)
 from .assumed import Assumed
 from .node import Node
 from .unused_devices import without_cards, without_dead_ends
 from .written import platform_file
 
-FORMATS = {
-    "nccl": nccl_xml.HELP,
-    "nvidia-smi": nvidia_smi.HELP,
-    "infragraph": infragraph.HELP,
-    "slurm": slurm.HELP,
-    "infiniband": infiniband.HELP,
-    "iblinkinfo": iblinkinfo.HELP,
+_Reader = Callable[[str, str, Assumed], Node]
+_TEXTS: dict[str, tuple[Callable[[str], bool], _Reader, str]] = {
+    "rocm-smi": (rocm_smi.is_topo, rocm_smi.read, rocm_smi.HELP),
+    "nvidia-smi": (nvidia_smi.is_topo, nvidia_smi.read, nvidia_smi.HELP),
+    "infragraph": (infragraph.is_infragraph, infragraph.read, infragraph.HELP),
+    "infiniband": (infiniband.is_fabric, infiniband.read, infiniband.HELP),
+    "iblinkinfo": (iblinkinfo.is_fabric, iblinkinfo.read, iblinkinfo.HELP),
+    "slurm-blocks": (slurm_blocks.is_blocks, slurm_blocks.read, slurm_blocks.HELP),
+    "slurm": (slurm.is_slurm, slurm.read, slurm.HELP),
 }
+"""Formats of text: whether a text is of one, its reader, what it is. The first one that fits is
+taken."""
+FORMATS = {"nccl": nccl_xml.HELP, **{name: help_ for name, (_, _, help_) in _TEXTS.items()}}
 """Formats by name, with what each is."""
 MOST_NODES = 4096
 _ROCM = re.compile(r"ROCm System Management|AMDSMI|(Weight|Hops|Link Type) between two GPUs|XGMI")
@@ -33,7 +47,10 @@ _TRAYS = (
     "the trays, too, which the file of one tray does not show: the presets gb200-nvl72-8r and "
     "gb300-nvl72-8r have that."
 )
-_RCCL = "the file that RCCL writes to NCCL_TOPO_DUMP_FILE; it has the xGMI links and PCIe"
+_RCCL = (
+    "rocm-smi --showtopo, or the file that RCCL writes to NCCL_TOPO_DUMP_FILE; it has the xGMI "
+    "links and PCIe"
+)
 
 
 @dataclass(frozen=True)
@@ -103,18 +120,11 @@ def _read(content: bytes, file: str, format_: str | None, assumed: Assumed) -> t
     except UnicodeDecodeError as error:
         place = f"byte {error.start}"
         raise InputError([Problem(file, place, "is not UTF-8 text", _allowed())]) from None
-    if format_ is None and _ROCM.search(text):
-        raise InputError([Problem(file, "", "is a table of rocm-smi, which is not read", _RCCL)])
-    if format_ == "nvidia-smi" or (format_ is None and nvidia_smi.is_topo(text)):
-        return nvidia_smi.read(text, file, assumed), "nvidia-smi"
-    if format_ == "infragraph" or (format_ is None and infragraph.is_infragraph(text)):
-        return infragraph.read(text, file, assumed), "infragraph"
-    if format_ == "infiniband" or (format_ is None and infiniband.is_fabric(text)):
-        return infiniband.read(text, file, assumed), "infiniband"
-    if format_ == "iblinkinfo" or (format_ is None and iblinkinfo.is_fabric(text)):
-        return iblinkinfo.read(text, file, assumed), "iblinkinfo"
-    if format_ == "slurm" or (format_ is None and slurm.is_slurm(text)):
-        return slurm.read(text, file, assumed), "slurm"
+    if format_ is None and _ROCM.search(text) and not rocm_smi.is_topo(text):
+        raise InputError([Problem(file, "", "is a table of rocm-smi that is not read", _RCCL)])
+    for name, (fits, read, _) in _TEXTS.items():
+        if format_ == name or (format_ is None and fits(text)):
+            return read(text, file, assumed), name
     raise InputError([Problem(file, "", "is in no format that can be imported", _allowed())])
 
 
@@ -125,7 +135,7 @@ def _allowed() -> str:
 def _several(node: Node, file: str, found: str, nodes: int) -> list[Problem]:
     if nodes == 1:
         return []
-    if found in ("infragraph", "slurm", "infiniband", "iblinkinfo"):
+    if found in ("infragraph", "slurm", "slurm-blocks", "infiniband", "iblinkinfo"):
         return [Problem(file, f"--nodes {nodes}", "the file has all nodes", "--nodes 1")]
     if not node.ports:
         message = "the file has no network card that could join nodes"

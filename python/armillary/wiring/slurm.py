@@ -20,13 +20,14 @@ from .node import Link, Node
 
 HELP = "Slurm's topology.conf with SwitchName"
 MOST = 1 << 17
+ONE_NPU = "Each host of Slurm is one NPU, for the file does not say what is in it."
 _LINE = re.compile(r"^\s*SwitchName\s*=", re.IGNORECASE | re.MULTILINE)
 _BLOCK = re.compile(r"^\s*Block(?:Name|Sizes)\s*=", re.IGNORECASE | re.MULTILINE)
 _PAIR = re.compile(r"(\w+)=(\S+)")
 _NAME = re.compile(r"[\w.-]+")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _KEYS = ("switchname", "nodes", "switches", "linkspeed")
-_BLOCKS = "the plugin topology/tree, whose lines begin with SwitchName"
+_BLOCKS = "lines that begin with SwitchName, or --format slurm-blocks"
 
 
 @dataclass
@@ -42,14 +43,14 @@ class _Tree:
 
 def is_slurm(text: str) -> bool:
     """Whether a text has a line of this file."""
-    return bool(_LINE.search(text) or _BLOCK.search(text))
+    return bool(_LINE.search(text))
 
 
 def read(text: str, file: str, assumed: Assumed) -> Node:
     """The fabric that the file describes. Raises `InputError` listing every problem."""
     if (block := _BLOCK.search(text)) is not None:
         place = f"line {text.count(chr(10), 0, block.end()) + 1}"
-        message = "has blocks of hosts, which say nothing of switches"
+        message = "has blocks of hosts and not switches"
         raise InputError([Problem(file, place, message, _BLOCKS)])
     tree, problems = _Tree(), list[Problem]()
     for number, line in enumerate(text.splitlines(), 1):
@@ -187,11 +188,7 @@ def _node(tree: _Tree, file: str, assumed: Assumed) -> Node:
     tiers = heights(tree.below)
     node.switches = {name: tiers[name] for name in tree.lines}
     latency = assumed.latency("cable")
-    if assumed.capability is None and assumed.named("card") is None:
-        message = "the file does not say how fast a host's network card is"
-        way = "--assume 'card=50 GB/s', or --gpu for the card of a DGX of its age"
-        raise InputError([Problem(file, "", message, way)])
-    speed, note = assumed.card(assumed.capability)
+    speed, note = host_link(file, assumed)
     for name, names in tree.hosts.items():
         node.links += [Link(host, name, speed, latency, "network", note.strip()) for host in names]
     uplink = assumed.named("uplink")
@@ -201,10 +198,19 @@ def _node(tree: _Tree, file: str, assumed: Assumed) -> Node:
             way = "--assume 'uplink=400 GB/s', for all cables of two switches together"
             raise InputError([Problem(file, f"line {tree.lines[name]}", message, way)])
         node.links += [Link(child, name, str(uplink), latency, "network") for child in children]
-    node.remarks.append("Each host of Slurm is one NPU, for the file does not say what is in it.")
+    node.remarks.append(ONE_NPU)
     if tree.speeds:
         node.remarks.append("LinkSpeed is not used: it has no unit, and Slurm does not use it.")
     return node
+
+
+def host_link(file: str, assumed: Assumed) -> tuple[str, str]:
+    """Bandwidth of a host's link, and a note. Raises `InputError` if the user gives none."""
+    if assumed.capability is None and assumed.named("card") is None:
+        message = "the file does not say how fast a host's network card is"
+        way = "--assume 'card=50 GB/s', or --gpu for the card of a DGX of its age"
+        raise InputError([Problem(file, "", message, way)])
+    return assumed.card(assumed.capability)
 
 
 def natural(name: str) -> list[tuple[int, str]]:

@@ -261,5 +261,5 @@ def test_tables_of_rocm_smi_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         imported(written(tmp_path, text))
     [problem] = caught.value.problems
-    assert problem.message == "is a table of rocm-smi, which is not read"
+    assert problem.message == "is a table of rocm-smi that is not read"
     assert "NCCL_TOPO_DUMP_FILE" in problem.help

@@ -120,7 +120,6 @@ LEAVES = "SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n[2-3]\n"
         (LEAVES + "SwitchName=c Switches=a,b Nodes=a", "a is a host and a switch"),
         ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "has no host"),
         ("SwitchName=a Switches=b Nodes=n\nSwitchName=b Switches=a", "in a circle"),
-        ("BlockName=b1 Nodes=n[0-3]\nBlockSizes=4", "has blocks of hosts"),
     ],
 )
 def test_bad_input(text: str, said: str, tmp_path: Path) -> None:
