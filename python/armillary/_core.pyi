@@ -1,6 +1,7 @@
 """The native half: reading, checking, simulating. Times are picoseconds, reports JSON text
 (`armillary.report/1`)."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, final
 
@@ -757,6 +758,17 @@ class Served:
         part."""
     def samples(self) -> list[tuple[int, int, int, int]]:
         """From time to time: time, requests that run, requests that wait, blocks in use."""
+    def lifetimes(self) -> tuple[list[tuple[int, int]], float] | None:
+        """Where engines start and stop: times at which their number changed with that number, and
+        seconds of all of them."""
+    def write_timeline(
+        self,
+        path: str | os.PathLike[str],
+        engines: Sequence[str],
+        terms: Sequence[Sequence[str]],
+    ) -> tuple[int, int, int, int]:
+        """Writes a timeline in Perfetto's format: names of engines, and of the terms of each. Steps
+        shown and left out, requests shown, packets."""
 
 def serve(
     engines: Mapping[str, Any],
@@ -767,11 +779,17 @@ def serve(
     arrivals: Sequence[int] | None,
     concurrency: int,
     progress: Callable[[float, float], None] | None,
+    after: Sequence[tuple[int, int] | None] = ...,
+    scaling: tuple[int, float, bool, int, int, int] | None = None,
+    most: tuple[int, int] = ...,
 ) -> Served:
     """Runs requests (pieces, output, priority) through engines. `arrivals` are their times, or
     `None` for `concurrency` at a time. `decode` are engines that generate tokens, with the seconds
     by tokens that keys and values take to them. Contents below 0 are outputs of requests: -1 is
-    that of the first one."""
+    that of the first one. With `after` some requests are sent after the answer to another one:
+    which, and ps between. `scaling` starts and stops engines: engines at least, requests of each,
+    whether only those that wait count; ps between looks, until an engine is ready, and of the
+    window. `most` are steps, and requests, that a timeline shows at most."""
 
 def balances(
     engines: Mapping[str, Any], loads: Sequence[tuple[float, float, float, float, float]]

@@ -14,6 +14,7 @@ mod network;
 mod platform;
 mod program;
 mod serve;
+mod serve_timeline;
 mod signals;
 mod simulate;
 mod traffic;

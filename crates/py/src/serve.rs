@@ -1,14 +1,16 @@
 //! `_core.serve`: requests through a fleet of engines.
 
+use crate::serve_timeline::{Names, write};
 use crate::signals::minded;
 use ::serve::{
-    Admission, Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Policy, Request, Routing,
-    Settings, Sglang, Stopped, Sums, Table, Term, Timing, Transfer, Trtllm, balance, output_of,
-    run, unbounded,
+    Admission, After, Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Policy, Request,
+    Routing, Scaling, Settings, Sglang, Stopped, Sums, Table, Term, Timing, Transfer, Trtllm,
+    balance, output_of, run_noted, unbounded,
 };
 use executor::Progress;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::path::PathBuf;
 
 /// A part of a step: name, what its time depends on, samples, and whether the host does it.
 #[derive(FromPyObject)]
@@ -230,6 +232,32 @@ impl Served {
         self.0.sums.iter().map(sums).collect()
     }
 
+    /// Writes a timeline in Perfetto's format: names of engines, and of the terms of each. Steps
+    /// shown and left out, requests shown, packets.
+    fn write_timeline(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        engines: Vec<String>,
+        terms: Vec<Vec<String>>,
+    ) -> PyResult<(u64, u64, u64, u64)> {
+        let (diary, records) = (&self.0.diary, &self.0.records);
+        if engines.len() != self.0.sums.len() || terms.len() != engines.len() {
+            return Err(wrong("names of engines"));
+        }
+        let packets = py.detach(|| write(&path, diary, records, &Names { engines, terms }))?;
+        let shown = diary.steps.iter().map(|step| step.steps).sum();
+        let requests = records.len().min(diary.most.1 as usize) as u64;
+        Ok((shown, diary.left_out, requests, packets))
+    }
+
+    /// Where engines start and stop: times at which their number changed with that number, and
+    /// seconds of all of them.
+    fn lifetimes(&self) -> Option<(Vec<(u64, u32)>, f64)> {
+        let found = self.0.lifetimes.as_ref()?;
+        Some((found.changes.clone(), found.time as f64 / 1e12))
+    }
+
     /// From time to time: time, requests that run, requests that wait, blocks in use.
     fn samples(&self) -> Vec<(u64, u32, u32, u32)> {
         let row =
@@ -238,11 +266,19 @@ impl Served {
     }
 }
 
+/// How engines start and stop: engines at least, requests of each, whether only those that wait
+/// count; picoseconds between looks, until an engine is ready, and of the window.
+type ScalingRow = (u32, f64, bool, u64, u64, u64);
+
 /// Runs requests through engines. `arrivals` are their times, or the number that are there at any
-/// time. `decode` are engines that generate tokens, with the seconds by tokens that keys and values
+/// time. With `after` some are sent after the answer to another one: which, and ps between. A
+/// diary keeps at most `most.0` steps, and the moves of the first `most.1` requests. `decode` are engines that generate tokens, with the seconds by tokens that keys and values
 /// take to them. Contents below 0 are outputs of requests: -1 is that of the first one.
 #[pyfunction]
-#[pyo3(name = "serve")]
+#[pyo3(name = "serve", signature = (
+    engines, decode, routing, imbalance, requests, arrivals, concurrency, progress,
+    after = Vec::new(), scaling = None, most = (0, 0),
+))]
 #[allow(clippy::too_many_arguments)] // one for each of the named arguments in Python
 pub fn serve_requests(
     py: Python<'_>,
@@ -254,6 +290,9 @@ pub fn serve_requests(
     arrivals: Option<Vec<u64>>,
     concurrency: u32,
     progress: Option<Py<PyAny>>,
+    after: Vec<Option<(u32, u64)>>,
+    scaling: Option<ScalingRow>,
+    most: (usize, u32),
 ) -> PyResult<Served> {
     let routing = match routing {
         "round_robin" => Routing::RoundRobin,
@@ -268,7 +307,8 @@ pub fn serve_requests(
             Some((kind.kind()?, Transfer { seconds }))
         }
     };
-    let fleet = Fleet { engines: engines.kind()?, decode, routing };
+    let scaling = scaling.map(|row| rule(row, decode.is_some())).transpose()?;
+    let fleet = Fleet { engines: engines.kind()?, decode, routing, scaling };
     let request = |(prompt, output, priority): RequestRow| Request {
         priority,
         prompt: prompt.into_iter().map(piece).collect(),
@@ -281,17 +321,38 @@ pub fn serve_requests(
     {
         return Err(wrong("request: without tokens, or longer than the longest"));
     }
+    let alone = |number: &usize| after.get(*number).is_none_or(Option::is_none);
     let arrivals = match arrivals {
-        Some(times) if times.len() != requests.len() || !times.is_sorted() => {
+        Some(times)
+            if times.len() != requests.len()
+                || !(0..times.len()).filter(alone).map(|number| times[number]).is_sorted() =>
+        {
             return Err(wrong("arrivals"));
         }
         Some(times) => Arrivals::Open(times),
         None if concurrency == 0 => return Err(wrong("concurrency")),
         None => Arrivals::Closed(concurrency),
     };
+    let earlier = |(number, after): (usize, &Option<(u32, u64)>)| {
+        after.is_none_or(|(request, _)| (request as usize) < number)
+    };
+    if !after.is_empty()
+        && (after.len() != requests.len() || !after.iter().enumerate().all(earlier))
+    {
+        return Err(wrong("after: not an earlier request"));
+    }
+    let arrivals = if after.is_empty() {
+        arrivals
+    } else {
+        let row = |(request, think)| After { request, think };
+        Arrivals::Sessions(
+            Box::new(arrivals),
+            after.into_iter().map(|each| each.map(row)).collect(),
+        )
+    };
     let total = requests.len() as u64;
     let found = minded(py, progress, move |desk| {
-        run(&fleet, &requests, &arrivals, |done, now| {
+        run_noted(&fleet, &requests, &arrivals, most, |done, now| {
             desk.goes_on(Progress { done: done as u64, total, time_ns: now as f64 / 1e3 })
         })
     })?;
@@ -299,6 +360,16 @@ pub fn serve_requests(
         Stopped::Interrupted => PyValueError::new_err("interrupted"),
         Stopped::Stuck(request) => PyValueError::new_err(format!("request {request} never ends")),
     })
+}
+
+fn rule(
+    (least, goal, waiting, every, delay, window): ScalingRow,
+    apart: bool,
+) -> PyResult<Scaling> {
+    if apart || least == 0 || every == 0 || !(goal > 0.0 && goal.is_finite()) {
+        return Err(wrong("scaling"));
+    }
+    Ok(Scaling { least, goal, waiting, every, delay, window })
 }
 
 /// Requests that are there at any time, mean tokens of prompts, those of them that are computed,

@@ -1,5 +1,6 @@
 //! An engine: schedulers in step with each other, and the steps that they have in flight.
 
+use crate::diary::Step;
 use crate::request::Request;
 use crate::scheduler::{Batch, Part, Scheduler, Token};
 use crate::settings::{Policy, Settings};
@@ -93,7 +94,9 @@ pub(crate) trait Notes {
     /// A request runs; the cache held `cached` of its tokens.
     fn admitted(&mut self, request: u32, cached: u32, now: u64);
     /// A request lost its blocks.
-    fn preempted(&mut self, request: u32);
+    fn preempted(&mut self, request: u32, now: u64);
+    /// A step begins.
+    fn stepped(&mut self, step: impl FnOnce() -> Step);
 }
 
 impl<'a> Engine<'a> {
@@ -150,7 +153,7 @@ impl<'a> Engine<'a> {
             }
             let batches: Vec<Batch> = self.ranks.iter_mut().map(Scheduler::schedule).collect();
             for batch in &batches {
-                batch.preempted.iter().for_each(|&request| notes.preempted(request));
+                batch.preempted.iter().for_each(|&request| notes.preempted(request, now));
                 for part in &batch.parts {
                     if let Some(cached) = part.admitted {
                         notes.admitted(part.request, cached, now);
@@ -175,9 +178,40 @@ impl<'a> Engine<'a> {
             self.looked = if prompts { self.kind.admission.every } else { self.looked + 1 };
             let (terms, graph) = self.kind.timing.terms(&work);
             let time = self.kind.timing.total(&terms, graph);
+            let begin = now.max(self.free());
             let end = self.pass(now, time);
+            notes.stepped(|| Step {
+                begin,
+                end: self.free(),
+                steps: 1,
+                requests: batches.iter().map(|batch| batch.parts.len() as u64).sum(),
+                tokens: batches.iter().map(Batch::tokens).sum(),
+                prompts: work
+                    .iter()
+                    .flat_map(|work| &work.chunks)
+                    .map(|&(_, n)| u64::from(n))
+                    .sum(),
+                terms: terms.clone(),
+                ..self.state()
+            });
             self.count(&batches, &terms, time, 1);
             self.flights.push_back(Flight { end, batches, quiet });
+        }
+    }
+
+    /// When the first stage is free.
+    pub fn free(&self) -> u64 {
+        self.stages[0]
+    }
+
+    /// Requests and blocks as they are now, as a step without anything else.
+    pub fn state(&self) -> Step {
+        let used = |rank: &Scheduler| rank.settings.blocks - rank.free_blocks();
+        Step {
+            running: self.ranks.iter().map(|rank| rank.running() as u32).sum(),
+            waiting: (0..self.ranks.len()).map(|rank| self.waiting(rank) as u32).sum(),
+            blocks: self.ranks.iter().map(used).sum(),
+            ..Step::default()
         }
     }
 

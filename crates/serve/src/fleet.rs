@@ -1,7 +1,10 @@
 //! Engines together: the engine that gets a request, and the times of each request.
 
+use crate::arrivals::{Arrivals, in_order};
+use crate::diary::{Diary, Moved, Step};
 use crate::engine::{Engine, Kind, Notes, Sums};
 use crate::request::Request;
+use crate::scaling::{Lifetimes, Scaler, Scaling};
 use crate::scheduler::Token;
 use crate::steady::Gaps;
 use crate::timing::Line;
@@ -17,6 +20,8 @@ pub struct Fleet {
     pub decode: Option<(Kind, Transfer)>,
     /// How an engine is chosen.
     pub routing: Routing,
+    /// Engines start and stop with the load; all of them run without it. Not with `decode`.
+    pub scaling: Option<Scaling>,
 }
 
 /// The way of keys and values from one engine to another.
@@ -36,15 +41,6 @@ pub enum Routing {
     /// The one that holds the longest part of the prompt, unless it has this many requests more
     /// than another one.
     Prefix(u32),
-}
-
-/// When requests arrive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrivals {
-    /// At these times, ps, in ascending order.
-    Open(Vec<u64>),
-    /// This number is there at any time.
-    Closed(u32),
 }
 
 /// Times of a request, ps.
@@ -92,6 +88,10 @@ pub struct Outcome {
     pub sums: Vec<Sums>,
     /// States from time to time.
     pub samples: Vec<Sample>,
+    /// Events with their times, as far as they were asked for.
+    pub diary: Diary,
+    /// How many engines there were, where they start and stop.
+    pub lifetimes: Option<Lifetimes>,
 }
 
 /// Why a run did not end.
@@ -113,6 +113,10 @@ enum Event {
     End(u32),
     /// A request with its keys and values reaches the engines that generate tokens.
     Handed(u32),
+    /// An engine has started.
+    Ready(u32),
+    /// The number of engines is looked at.
+    Look,
 }
 
 struct Records {
@@ -120,18 +124,29 @@ struct Records {
     /// Time of the last token of each request.
     last: Vec<u64>,
     gaps: Gaps,
+    diary: Diary,
+    /// The engine whose steps begin.
+    engine: u32,
 }
 
 impl Notes for Records {
     fn admitted(&mut self, request: u32, cached: u32, now: u64) {
+        self.diary.moved(now, request, Moved::Admitted);
         let record = &mut self.records[request as usize];
         if record.admitted == u64::MAX {
             (record.admitted, record.cached) = (now, cached);
         }
     }
 
-    fn preempted(&mut self, request: u32) {
+    fn preempted(&mut self, request: u32, now: u64) {
+        self.diary.moved(now, request, Moved::Preempted);
         self.records[request as usize].preemptions += 1;
+    }
+
+    fn stepped(&mut self, step: impl FnOnce() -> Step) {
+        if self.diary.wanted() {
+            self.diary.step(Step { engine: self.engine, ..step() });
+        }
     }
 }
 
@@ -145,12 +160,17 @@ pub(crate) struct Run<'a> {
     events: BinaryHeap<Reverse<(u64, Event)>>,
     records: Records,
     turns: [u64; 2],
+    /// Engines that take requests: for prompts (or all), for tokens.
+    open: [Vec<usize>; 2],
+    scaler: Option<Scaler<'a>>,
     /// When the sender of each engine is free.
     senders: Vec<u64>,
     /// Requests that schedulers do not know yet, in the order of the times when they will.
     coming: VecDeque<(u64, u32)>,
     /// Requests that arrive when another one is done.
     closed: VecDeque<u32>,
+    /// Requests that are sent after each one, with the time between.
+    next: Vec<Vec<(u32, u64)>>,
     done: usize,
     samples: Vec<Sample>,
     /// Events between two samples, and until the next one.
@@ -169,6 +189,19 @@ pub fn run(
     Run::new(fleet, requests, arrivals).finish(go_on)
 }
 
+/// As [`run`], and keeps a diary of at most `most.0` steps, and of the first `most.1` requests.
+pub fn run_noted(
+    fleet: &Fleet,
+    requests: &[Request],
+    arrivals: &Arrivals,
+    most: (usize, u32),
+    go_on: impl FnMut(usize, u64) -> bool,
+) -> Result<Outcome, Stopped> {
+    let mut run = Run::new(fleet, requests, arrivals);
+    run.records.diary.most = most;
+    run.finish(go_on)
+}
+
 impl<'a> Run<'a> {
     pub(crate) fn new(fleet: &'a Fleet, requests: &'a [Request], arrivals: &Arrivals) -> Run<'a> {
         let mut engines: Vec<Engine> =
@@ -179,14 +212,12 @@ impl<'a> Run<'a> {
         }
         let unknown =
             Record { admitted: u64::MAX, first: u64::MAX, end: u64::MAX, ..Record::default() };
-        let count = requests.len() as u32;
-        let (there, closed): (Vec<(u64, u32)>, _) = match arrivals {
-            Arrivals::Open(times) => (times.iter().copied().zip(0..).collect(), VecDeque::new()),
-            Arrivals::Closed(most) => {
-                let most = count.min(*most);
-                ((0..most).map(|request| (0, request)).collect(), (most..count).collect())
-            }
-        };
+        let (there, closed, next) = in_order(requests.len() as u32, arrivals);
+        let scaler = fleet.scaling.as_ref().map(|rule| Scaler::new(rule, first));
+        let open = [
+            scaler.as_ref().map_or_else(|| (0..first).collect(), Scaler::open),
+            (first..engines.len()).collect(),
+        ];
         let mut run = Run {
             fleet,
             requests,
@@ -198,16 +229,24 @@ impl<'a> Run<'a> {
                 records: vec![unknown; requests.len()],
                 last: vec![0; requests.len()],
                 gaps: Gaps::default(),
+                diary: Diary::default(),
+                engine: 0,
             },
             turns: [0; 2],
+            open,
+            scaler,
             coming: VecDeque::new(),
             closed,
+            next,
             done: 0,
             samples: Vec::new(),
             stride: (1, 0),
             step_by_step: false,
         };
         there.into_iter().for_each(|(time, request)| run.come(request, time));
+        if let Some(rule) = &fleet.scaling {
+            run.events.push(Reverse((rule.every, Event::Look)));
+        }
         run
     }
 
@@ -238,7 +277,12 @@ impl<'a> Run<'a> {
                 self.events.pop();
                 match event {
                     Event::End(engine) => self.end(engine as usize, time, &mut stirred),
-                    Event::Handed(request) => self.arrive(request, true, &mut stirred),
+                    Event::Handed(request) => {
+                        self.records.diary.moved(time, request, Moved::Arrived);
+                        self.arrive(request, true, &mut stirred);
+                    }
+                    Event::Ready(engine) => self.ready(engine as usize, time),
+                    Event::Look => self.look(time),
                 }
             }
             while self.coming.front().is_some_and(|&(time, _)| time <= now) {
@@ -255,6 +299,11 @@ impl<'a> Run<'a> {
         match self.records.records.iter().position(|record| record.end == u64::MAX) {
             Some(stuck) => Err(Stopped::Stuck(stuck as u32)),
             None => Ok(Outcome {
+                lifetimes: self.scaler.map(|scaler| {
+                    let ends = self.records.records.iter().map(|record| record.end);
+                    scaler.end(ends.max().unwrap_or(0))
+                }),
+                diary: self.records.diary,
                 records: self.records.records,
                 gaps: self.records.gaps,
                 sums: self.engines.into_iter().map(|engine| engine.sums).collect(),
@@ -291,10 +340,10 @@ impl<'a> Run<'a> {
 
     /// The engine of a request and its rank there.
     fn route(&mut self, request: &Request, handed: bool) -> (usize, usize) {
-        let (from, to) = if handed { (self.first, self.engines.len()) } else { (0, self.first) };
-        let ranks = self.engines[from].ranks.len();
-        let places = (to - from) * ranks;
-        let of = |place: usize| (from + place % (to - from), place / (to - from));
+        let open = &self.open[usize::from(handed)];
+        let ranks = self.engines[open[0]].ranks.len();
+        let places = open.len() * ranks;
+        let of = |place: usize| (open[place % open.len()], place / open.len());
         let load = |place: usize| {
             let (engine, rank) = of(place);
             self.engines[engine].requests(rank)
@@ -323,8 +372,23 @@ impl<'a> Run<'a> {
     fn end(&mut self, number: usize, now: u64, stirred: &mut Vec<usize>) {
         let until = self.next().unwrap_or(u64::MAX);
         let engine = &mut self.engines[number];
+        let before =
+            self.records.diary.wanted().then(|| (engine.sums.clone(), engine.free().max(now)));
         let Records { gaps, last, .. } = &mut self.records;
         let coasted = !self.step_by_step && engine.coast(until, gaps, last) > 0;
+        if let (true, Some((sums, begin))) = (coasted, before) {
+            let of = &engine.sums;
+            self.records.diary.step(Step {
+                engine: number as u32,
+                begin,
+                end: engine.free(),
+                steps: of.steps - sums.steps,
+                requests: of.parts - sums.parts,
+                tokens: of.tokens - sums.tokens,
+                terms: of.terms.iter().zip(&sums.terms).map(|(now, before)| now - before).collect(),
+                ..engine.state()
+            });
+        }
         let tokens = if coasted { Vec::new() } else { engine.end() };
         if let Some(flight) = engine.flights.front() {
             self.events.push(Reverse((flight.end, Event::End(number as u32))));
@@ -339,7 +403,35 @@ impl<'a> Run<'a> {
                 self.generated(&token, now);
             }
         }
+        let idle = load_of(&self.engines[number]).1 == 0;
+        if let Some(scaler) = self.scaler.as_mut().filter(|_| idle) {
+            scaler.idle(number, now);
+        }
         stirred.push(number);
+    }
+
+    /// An engine that has started takes requests.
+    fn ready(&mut self, number: usize, now: u64) {
+        if let Some(scaler) = &mut self.scaler {
+            scaler.ready(number, now);
+            self.open[0] = scaler.open();
+        }
+    }
+
+    /// Starts or stops engines, and looks again later while there are requests.
+    fn look(&mut self, now: u64) {
+        let Some(scaler) = self.scaler.as_mut().filter(|_| self.done < self.requests.len()) else {
+            return;
+        };
+        for (at, number) in scaler.look(now, |number| load_of(&self.engines[number])) {
+            self.events.push(Reverse((at, Event::Ready(number as u32))));
+        }
+        self.open[0] = scaler.open();
+        // Without anything to come, requests that are left are stuck.
+        if !self.events.is_empty() || !self.coming.is_empty() {
+            let every = self.fleet.scaling.as_ref().map_or(u64::MAX, |rule| rule.every);
+            self.events.push(Reverse((now.saturating_add(every), Event::Look)));
+        }
     }
 
     /// A request has more tokens.
@@ -355,6 +447,15 @@ impl<'a> Run<'a> {
         if token.last {
             record.end = now;
             self.done += 1;
+            let after = match self.next.get_mut(token.request as usize) {
+                Some(after) => std::mem::take(after),
+                None => Vec::new(),
+            };
+            let goes_on = !after.is_empty();
+            after.into_iter().for_each(|(next, think)| self.come(next, now.saturating_add(think)));
+            if goes_on {
+                return;
+            }
             if let Some(next) = self.closed.pop_front() {
                 self.come(next, now);
             }
@@ -369,6 +470,7 @@ impl<'a> Run<'a> {
         let end = self.senders[from].max(now) + time;
         self.senders[from] = end;
         self.records.records[request as usize].transfer = end - now;
+        self.records.diary.moved(now, request, Moved::Sent);
         self.events.push(Reverse((end, Event::Handed(request))));
     }
 
@@ -376,6 +478,7 @@ impl<'a> Run<'a> {
     fn begin(&mut self, number: usize, now: u64) {
         let engine = &mut self.engines[number];
         let idle = engine.flights.is_empty();
+        self.records.engine = number as u32;
         engine.begin(now, &mut self.records);
         if let Some(flight) = engine.flights.front().filter(|_| idle) {
             self.events.push(Reverse((flight.end, Event::End(number as u32))));
@@ -409,4 +512,13 @@ impl<'a> Run<'a> {
             self.stride = (2 * self.stride.0, 2 * self.stride.0 - 1);
         }
     }
+}
+
+/// Waiting and all requests of an engine.
+fn load_of(engine: &Engine) -> (usize, usize) {
+    let ranks = 0..engine.ranks.len();
+    (
+        ranks.clone().map(|rank| engine.waiting(rank)).sum(),
+        ranks.map(|rank| engine.requests(rank)).sum(),
+    )
 }

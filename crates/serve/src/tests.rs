@@ -120,7 +120,23 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
         times.sort_unstable();
         Arrivals::Open(times)
     });
-    prop_oneof![open, (1u32..30).prop_map(Arrivals::Closed)]
+    let alone = prop_oneof![open, (1u32..30).prop_map(Arrivals::Closed)].boxed();
+    let after = prop::collection::vec(prop::option::of((1u32..4, 0u64..9_000_000_000)), 30);
+    let sessions = (alone.clone(), after).prop_map(|(first, drawn)| {
+        let mut taken = [false; 30];
+        let mut after = Vec::new();
+        for (number, drawn) in (0u32..).zip(drawn) {
+            // One that goes on at most; the request is earlier in the list.
+            let found = drawn.and_then(|(back, think)| {
+                let request = number.checked_sub(back)?;
+                let free = !std::mem::replace(&mut taken[request as usize], true);
+                free.then_some(After { request, think })
+            });
+            after.push(found);
+        }
+        Arrivals::Sessions(Box::new(first), after)
+    });
+    prop_oneof![2 => alone, 1 => sessions]
 }
 
 prop_compose! {
@@ -134,6 +150,7 @@ prop_compose! {
         routing in prop::sample::select(vec![Routing::RoundRobin, Routing::LeastLoaded, Routing::Prefix(2)]),
         held in (prop::sample::select(vec![0u32, 0, 5]), prop::sample::select(vec![0u32, 0, 7]), any::<bool>()),
         front in prop::sample::select(vec![0.0, 3e-3]),
+        scaling in prop::option::weighted(0.3, scalings()),
     ) -> Fleet {
         let kind = |settings: Settings| Kind {
             engines: numbers.0,
@@ -146,8 +163,17 @@ prop_compose! {
             front: Line::new(vec![0.0, 100.0], vec![front, 2.0 * front]).unwrap(),
         };
         let transfer = Transfer { seconds: Line::new(vec![0.0, 100.0], vec![1e-4, 1e-3]).unwrap() };
-        Fleet { engines: kind(settings), decode: apart.then(|| (kind(decode), transfer)), routing }
+        let decode = apart.then(|| (kind(decode), transfer));
+        Fleet { engines: kind(settings), scaling: scaling.filter(|_| !apart), decode, routing }
     }
+}
+
+fn scalings() -> impl Strategy<Value = Scaling> {
+    let times = (1u64..30, 0u64..30, 0u64..60);
+    (1u32..3, 0.5..8.0f64, any::<bool>(), times).prop_map(|(least, goal, waiting, times)| {
+        let [every, delay, window] = [times.0, times.1, times.2].map(|ms| ms * 1_000_000_000);
+        Scaling { least, goal, waiting, every, delay, window }
+    })
 }
 
 /// Whether requests are looked at in the order in which they come.
@@ -162,6 +188,9 @@ fn in_order(fleet: &Fleet) -> bool {
 fn open(arrivals: &Arrivals, requests: usize) -> Arrivals {
     match arrivals {
         Arrivals::Open(times) => Arrivals::Open(times[..requests].to_vec()),
+        Arrivals::Sessions(first, after) => {
+            Arrivals::Sessions(Box::new(open(first, requests)), after[..requests].to_vec())
+        }
         closed => closed.clone(),
     }
 }
@@ -216,13 +245,69 @@ proptest! {
         }
     }
 
+    /// Turns of a conversation follow each other, and a closed loop has no more conversations than
+    /// it should.
+    #[test]
+    fn turns_wait_for_answers(fleet in fleets(), requests in requests(), arrivals in arrivals()) {
+        let arrivals = open(&arrivals, requests.len());
+        let found = run(&fleet, &requests, &arrivals, |_, _| true).unwrap();
+        let Arrivals::Sessions(first, after) = &arrivals else { return Ok(()) };
+        for (record, after) in found.records.iter().zip(after) {
+            if let Some(After { request, think }) = after {
+                prop_assert_eq!(record.arrival, found.records[*request as usize].end + think);
+            }
+        }
+        if let Arrivals::Closed(most) = **first {
+            let begins = found.records.iter().zip(after).filter(|(_, after)| after.is_none());
+            prop_assert!(begins.filter(|(record, _)| record.arrival == 0).count() <= most as usize);
+        }
+    }
+
+    /// The diary has the steps that the sums have, in order; the time of engines that start and
+    /// stop is what their number over time says.
+    #[test]
+    fn the_diary_is_that_of_the_sums(fleet in fleets(), requests in requests(), arrivals in arrivals()) {
+        let arrivals = open(&arrivals, requests.len());
+        let found = run_noted(&fleet, &requests, &arrivals, (usize::MAX, u32::MAX / 64), |_, _| true).unwrap();
+        for (number, sums) in found.sums.iter().enumerate() {
+            let own: Vec<&Step> = found.diary.steps.iter().filter(|step| step.engine == number as u32).collect();
+            prop_assert_eq!(own.iter().map(|step| step.steps).sum::<u64>(), sums.steps);
+            prop_assert_eq!(own.iter().map(|step| step.requests).sum::<u64>(), sums.parts);
+            prop_assert_eq!(own.iter().map(|step| step.tokens).sum::<u64>(), sums.tokens);
+            let busy = own.iter().map(|step| step.end - step.begin).sum::<u64>();
+            // The first stage of a pipeline may have breaks among steps that are one entry.
+            prop_assert!(busy == sums.busy || (busy > sums.busy && fleet.engines.stages > 1));
+            prop_assert!(own.windows(2).all(|pair| pair[0].end <= pair[1].begin));
+        }
+        prop_assert!(found.diary.moves.windows(2).all(|pair| pair[0].time <= pair[1].time));
+        let lost = found.diary.moves.iter().filter(|each| each.moved == Moved::Preempted).count() as u32;
+        prop_assert_eq!(lost, found.records.iter().map(|record| record.preemptions).sum::<u32>());
+        let end = found.records.iter().map(|record| record.end).max().unwrap();
+        let few = run_noted(&fleet, &requests, &arrivals, (3, 1), |_, _| true).unwrap();
+        prop_assert!(few.diary.steps.len() <= 3 && few.diary.moves.iter().all(|each| each.request == 0));
+        prop_assert_eq!(&few.records, &found.records);
+        let kept: u64 = few.diary.steps.iter().map(|step| step.steps).sum();
+        prop_assert_eq!(kept + few.diary.left_out, found.sums.iter().map(|sums| sums.steps).sum::<u64>());
+        if let (Some(lifetimes), Some(rule)) = (found.lifetimes, &fleet.scaling) {
+            let most = fleet.engines.engines;
+            let ends = lifetimes.changes.iter().skip(1).map(|&(at, _)| at).chain([end]);
+            let time: u128 = lifetimes.changes.iter().zip(ends).map(|(&(at, count), end)| u128::from(count) * u128::from(end.max(at) - at)).sum();
+            prop_assert_eq!(time, lifetimes.time);
+            prop_assert!(lifetimes.changes.iter().all(|&(_, count)| rule.least.min(most) <= count && count <= most));
+        }
+    }
+
     /// Equally urgent requests are admitted in the order in which they arrive.
     #[test]
     fn nobody_is_overtaken(mut fleet in fleets().prop_filter("in order", in_order), requests in requests(), arrivals in arrivals()) {
         fleet.engines.settings.priority = false;
         fleet.engines.front = Line::new(vec![0.0], vec![0.0]).unwrap();
         (fleet.engines.engines, fleet.engines.ranks, fleet.decode) = (1, 1, None);
-        let arrivals = open(&arrivals, requests.len());
+        fleet.scaling = None;
+        let arrivals = match open(&arrivals, requests.len()) {
+            Arrivals::Sessions(first, _) => *first,
+            alone => alone,
+        };
         let found = run(&fleet, &requests, &arrivals, |_, _| true).unwrap();
         prop_assert!(found.records.windows(2).all(|pair| pair[0].admitted <= pair[1].admitted));
     }
@@ -243,7 +328,7 @@ fn admitted(ranks: u32, admission: Admission) -> Vec<u64> {
         Timing { terms, graphs: vec![], mixed_graphs: false, eager: 0.0, overlapped: false };
     let settings = Settings { tokens: 40, ..plain() };
     let engines = Kind { admission, ..alike(settings, timing, ranks) };
-    let fleet = Fleet { engines, decode: None, routing: Routing::RoundRobin };
+    let fleet = Fleet { engines, decode: None, routing: Routing::RoundRobin, scaling: None };
     let request = |output: u32| Request {
         priority: 0,
         prompt: vec![Piece { content: 1, length: 10 }],
@@ -283,6 +368,7 @@ fn a_request_is_known_after_the_front_has_read_it() {
         engines: alike(plain(), timing(0, false), 1),
         decode: None,
         routing: Routing::RoundRobin,
+        scaling: None,
     };
     fleet.engines.front = line;
     let request = |length: u32| Request {
@@ -304,8 +390,12 @@ fn a_single_request_takes_the_time_of_its_steps() {
     let timing = timing(0, false);
     let request =
         Request { priority: 0, prompt: vec![Piece { content: 1, length: 100 }], output: 11 };
-    let fleet =
-        Fleet { engines: alike(settings, timing, 1), decode: None, routing: Routing::RoundRobin };
+    let fleet = Fleet {
+        engines: alike(settings, timing, 1),
+        decode: None,
+        routing: Routing::RoundRobin,
+        scaling: None,
+    };
     let found = run(&fleet, &[request], &Arrivals::Open(vec![5]), |_, _| true).unwrap();
     let host = 5e-4 + 1e-6;
     // Two chunks of the prompt, of 64 and 36 tokens, launched one by one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as json_text
 import math
 from dataclasses import dataclass, fields, replace
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import __version__
+from .. import __version__, files
 from ..errors import InputError, Problem, flag
 from . import completion, output
 from .options import settings
@@ -48,7 +49,12 @@ def serve(model: ModelName, each: ServeOptions) -> None:
         from ..serve.what_if import MOST_REQUESTS, what_if
         from ..serve.words import limits
 
-        outputs = {"--json": each.json, "--csv": each.csv, "--report": each.report}
+        outputs = {
+            "--json": each.json,
+            "--csv": each.csv,
+            "--report": each.report,
+            "--timeline": each.timeline,
+        }
         inputs = (each.platform, each.prefill_platform, each.requests, each.calibrate)
         output.claim(outputs, model, *inputs)
         loaded = load_model(model)
@@ -150,8 +156,14 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
         _check_room(first, main)
         way = transfer(first, main, each.backend)
         fleet = Fleet(first, main, way, each.routing)
-    with output.progress("requests") as update:
-        found = fleet.serve(load, update)
+    with contextlib.ExitStack() as opened, output.progress("requests") as update:
+        scratch = None
+        if each.timeline is not None:
+            scratch = opened.enter_context(files.file(each.timeline))
+        found = fleet.serve(load, update, scratch)
+    if each.timeline is not None and found.timeline is not None:
+        part = found.timeline.part
+        output.log(f"timeline written to {each.timeline}{part}; https://ui.perfetto.dev opens it")
     if queue_grows(found):
         warnings.append("the queue grows: latencies depend on the number of requests")
     return fleet, found, warnings

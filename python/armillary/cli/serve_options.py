@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import completion
-from .options import Json, NoWhatIf, Npus, PlatformName, ReportName, Settings
+from .options import Json, NoWhatIf, Npus, PlatformName, ReportName, Settings, Timeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +157,7 @@ class ServeOptions(Recommender):
     """Network on which keys and values go from engine to engine. Default: the platform's."""
     no_what_if: NoWhatIf = False
     json: Json = None
+    timeline: Timeline = None
     csv: Annotated[str | None, typer.Option(metavar="FILE")] = None
     """Write a row for each request here; - for standard output."""
     report: ReportName = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -20,15 +21,20 @@ class Fleet:
     transfer: tuple[tuple[float, float], ...] = ()
     routing: str = "round_robin"
 
-    def serve(self, load: Load, progress: Callable[[float, float], None] | None = None) -> Served:
-        """Runs a load.
+    def serve(
+        self,
+        load: Load,
+        progress: Callable[[float, float], None] | None = None,
+        timeline: str | os.PathLike[str] | None = None,
+    ) -> Served:
+        """Runs a load. `timeline` as in `serve`.
 
         Raises:
             InputError: as `serve`.
         """
         return serve(
             self.engines, load, decode=self.decode, transfer=self.transfer, routing=self.routing,
-            progress=progress,
+            progress=progress, timeline=timeline,
         )  # fmt: skip
 
     def stretched(self, factor: float) -> Fleet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,33 @@ class Part:
     host: bool
 
 
+MOST_STEPS, MOST_SHOWN = 200_000, 2_000
+"""Entries for steps, and requests, that a timeline has at most. Steps in which nothing changes but
+lengths are one entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The content of a timeline."""
+
+    steps: int
+    left_out: int
+    """Steps after the last one that it has room for."""
+    requests: int
+    of: int
+    """All requests."""
+
+    @property
+    def part(self) -> str:
+        """The part that is left out, in words."""
+        said = ""
+        if self.requests < self.of:
+            said += f", {self.requests:,} of {self.of:,} requests"
+        if self.left_out:
+            said += f", the first {self.steps:,} of {self.steps + self.left_out:,} steps"
+        return said
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """The result of a load on a deployment. Times are seconds."""
@@ -105,6 +133,8 @@ class Served:
     parts: tuple[Part, ...]
     samples: tuple[tuple[float, int, int, int], ...]
     """Seconds, running and waiting requests, blocks in use."""
+    timeline: Timeline | None = None
+    """The content of the timeline, where one was asked for."""
 
     @property
     def gpus(self) -> int:
@@ -167,9 +197,11 @@ def serve(
     routing: str = "round_robin",
     imbalance: int = 8,
     progress: Callable[[float, float], None] | None = None,
+    timeline: str | os.PathLike[str] | None = None,
 ) -> Served:
     """Runs the load. With `decode` engines, `engines` compute the prompts alone, and `transfer`
-    are seconds of the way of keys and values by tokens.
+    are seconds of the way of keys and values by tokens. `timeline` is a file for a timeline in
+    Perfetto's format (docs/guides/timeline.md).
 
     Raises:
         InputError: a load that the engines can't take.
@@ -189,6 +221,7 @@ def serve(
     found = _core.serve(
         engines.row(longest), pairs, routing, imbalance, rows,
         None if load.arrivals is None else list(load.arrivals), load.concurrency, progress,
+        most=(MOST_STEPS, MOST_SHOWN) if timeline is not None else (0, 0),
     )  # fmt: skip
     answers = tuple(
         Answer(
@@ -206,7 +239,24 @@ def serve(
         sum(each[3] for each in sums) / PICOSECONDS,
         _parts(engines, decode, sums),
         tuple((at / PICOSECONDS, runs, waits, used) for at, runs, waits, used in states),
+        None if timeline is None else _timeline(timeline, found, engines, decode),
     )  # fmt: skip
+
+
+def _timeline(
+    path: str | os.PathLike[str], found: _core.Served, engines: Engines, decode: Engines | None
+) -> Timeline:
+    """Writes the timeline of a run."""
+    pools = [("engine", engines)]
+    if decode is not None:
+        pools = [("prompts", engines), ("tokens", decode)]
+    names, terms = [], []
+    for said, kind in pools:
+        digits = len(str(kind.count - 1))
+        names += [f"{said} {number:0{digits}}" for number in range(kind.count)]
+        terms += [[term.name.replace(" ", "_") for term in kind.terms]] * kind.count
+    steps, left_out, requests, _ = found.write_timeline(path, names, terms)
+    return Timeline(steps, left_out, requests, len(found.times()))
 
 
 def _gaps(found: _core.Served) -> Spread:
