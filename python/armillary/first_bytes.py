@@ -59,3 +59,42 @@ def is_strategy(head: bytes) -> bool:
 def is_operators(head: bytes) -> bool:
     """Whether a file that begins so is a table of operators that FlexFlow measured."""
     return _OPERATORS.match(head) is not None and b'"measurements"' in head and b'"pc_str"' in head
+
+
+_CALIBRATE = "armillary calibrate FILE -p PLATFORM -o MINE.yml fits a platform to it"
+_COMPARE = "armillary compare PREDICTED.json FILE compares its steps with a predicted one"
+_NETWORK = "armillary platform import FILE -o CLUSTER.yml makes a platform of it"
+_LINES: tuple[tuple[str, str, str], ...] = (
+    (r"#\s*Collective test starting:|#\s*nThread \d|#\s+size\s+count\s+type", "nccl-tests", ""),
+    (r"#\s*OSU (?:MPI|NCCL|RCCL|HCCL)", "OSU Micro-Benchmarks", ""),
+    (r"#\s*Benchmarking \w+\s*$", "Intel MPI Benchmarks", ""),
+    (r"Collective:\s+\w+\s*\nMemory type:", "ucc_perftest", ""),
+    (r"\s*COMMS-RES", "PARAM's comms.py", ""),
+    (r".{0,400}?elapsed time per iteration \(ms\):", "Megatron-LM", _COMPARE),
+    (r".{0,400}?train_step_timing in s[:=]", "NeMo", _COMPARE),
+    (r".{0,100}?:::MLLOG \{", "MLPerf Training", _COMPARE),
+    (r".{0,100}?\bstep: +\d+ .{1,300}?\btps: ", "torchtitan", _COMPARE),
+    (r"=+ (?:Weight|Hops|Link Type) between two GPUs =+", "rocm-smi --showtopo", _NETWORK),
+    (r"(?:\x1b\[\d*m)?\s+GPU0(?:\s+(?:GPU|NIC)\d+)+", "nvidia-smi topo -m", _NETWORK),
+    (r"\s*(?:SwitchName|BlockName)\s*=", "a topology.conf of Slurm", _NETWORK),
+    (r"# Topology file: generated on|(?:Switch|Ca)\t\d+ \"", "ibnetdiscover", _NETWORK),
+    (r"(?:CA|Switch): .{1,200}:\s*$", "iblinkinfo", _NETWORK),
+    (r"<system version=", "NCCL's topology", _NETWORK),
+)
+"""How a line of a text begins, which program wrote it, and the way; `_CALIBRATE` if empty."""
+_KNOWN = [(re.compile(f"^{line}", re.MULTILINE), of, way) for line, of, way in _LINES]
+
+
+def known_text(head: bytes) -> tuple[str, str] | None:
+    """The text of another program that a file begins with, which is not a workload, and the command
+    for it."""
+    text = head[:MOST].decode("utf-8", "replace")
+    if text.lstrip("\ufeff \t\r\n")[:1] == "{":
+        return None
+    for line, writer, way in _KNOWN:
+        if line.search(text):
+            found = (
+                writer if writer.startswith(("a ", "NCCL's topology")) else f"output of {writer}"
+            )
+            return found, way or _CALIBRATE
+    return None

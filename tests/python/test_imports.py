@@ -260,6 +260,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "explain",
         "files",
+        "first_bytes",
         "model",
         "nccl",
         "network",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from .. import __version__, backends
+from .. import __version__, backends, first_bytes
 from ..errors import InputError, Problem, flag
 from ..units import counted
 from . import completion, models, output
@@ -82,12 +82,8 @@ def check(
             _refuse({**on, **_of_source(options, groups, passes)}, "the file alone")
             _show(held, json)
             return
-        if platform is None and not (workload and models.kind_of_recording(workload)):
-            allowed = "a preset or a platform file; a recording is checked without one, too"
-            raise InputError([Problem("", "--platform", "is missing", allowed)])
-        if platform is None:
-            alone: dict[str, object] = {"--set": set_, "--npus": npus, "--backend": backend}
-            _refuse(alone, "these options with --platform only")
+        alone: dict[str, object] = {"--set": set_, "--npus": npus, "--backend": backend}
+        _look(workload, platform, alone)
         problems, warnings = list[Problem](), list[str]()
         if passes != 1 and workload is None:
             problems.append(
@@ -151,6 +147,18 @@ def check(
             raise typer.Exit(output.WRONG)
         if json != "-":
             typer.echo("no problem found")
+
+
+def _look(workload: str | None, platform: str | None, alone: dict[str, object]) -> None:
+    """Refuses texts of other programs that are not workloads, with the command for them, and what
+    needs a platform that is not given."""
+    if workload and (known := first_bytes.known_text(first_bytes.of(workload))):
+        raise InputError([Problem(workload, "", f"is {known[0]}", known[1])])
+    if platform is None and not (workload and models.kind_of_recording(workload)):
+        allowed = "a preset or a platform file; a recording is checked without one, too"
+        raise InputError([Problem("", "--platform", "is missing", allowed)])
+    if platform is None:
+        _refuse(alone, "these options with --platform only")
 
 
 def _show(held: Explanation, json: str | None) -> None:

@@ -39,6 +39,8 @@ _TABLE = (
 def of_bytes(name: str, data: bytes) -> Problem | None:
     """A file of another format than JSON, by its first bytes; nothing for text that may be JSON."""
     head = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head[:1] == b"<" and (known := first_bytes.known_text(data)):
+        return Problem(name, "", f"is {known[0]}", known[1])
     for magic, word, what, way in _MAGIC:
         if head.startswith(magic) and word in data:
             return Problem(name, "", f"is {what}", way)
@@ -73,6 +75,8 @@ def of_text(name: str, data: bytes) -> Problem:
     if b"NPKIT_EVENT" in head:
         message = "is a summary of NPKit events inside NCCL kernels, not a run of a model"
         return Problem(name, "", message, WANTED)
+    if known := first_bytes.known_text(data):
+        return Problem(name, "", f"is {known[0]}", known[1])
     kinds = {b"[": _list, b"{": _mapping}
     return kinds.get(head[:1], _no_json)(name, data, head)
 
