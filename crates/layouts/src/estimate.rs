@@ -7,8 +7,9 @@
 
 use crate::parts::Unit;
 use crate::passes::Kind;
-use crate::pipeline::Stop;
-use crate::step::{Of, Walk, of};
+use crate::pipeline::{KINDS, Stop};
+use crate::rates::{self, Both, Does, Track, Walker};
+use crate::step::Walk;
 use crate::traffic::{State, Traffic};
 use rustc_hash::FxHashMap;
 
@@ -25,11 +26,26 @@ pub enum Op {
     Wait(u8),
 }
 
+impl Op {
+    /// Dimensions that it uses, a bit for each.
+    pub(crate) fn dims(&self) -> u8 {
+        match *self {
+            Op::Call(_, dims) | Op::Start(_, dims, _) => dims,
+            Op::Kernel(_) | Op::Wait(_) => 0,
+        }
+    }
+}
+
 /// Most collectives of a script that are started under numbers.
 pub const STARTED: usize = 64;
 
 /// The operations of scripts, by their index.
 pub type Scripts = [Vec<Op>];
+
+const UNKNOWN: u64 = u64::MAX;
+
+/// Units of a part that are played again sooner than found among those that were met.
+const FEW: usize = 4;
 
 /// Works of a unit whose operations are known, in the order of `Unit::scripts`.
 const FORWARD: usize = 0;
@@ -42,34 +58,42 @@ const WEIGHTS: usize = 5;
 /// Room for the estimates of one layout after another.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    ends: [Vec<u64>; 2],
-    stages: Vec<Lane>,
+    track: Track,
+    /// Collectives of each stage.
+    traffic: Vec<Traffic>,
     gathers: Vec<Vec<[usize; 2]>>,
     pairs: FxHashMap<Pair, Known<(u64, u64)>>,
     met: Met,
+    kept: Kept,
+}
+
+/// Traffic of all stages after a number of periods.
+#[derive(Debug, Default)]
+struct Kept {
+    done: usize,
+    traffic: Option<Vec<State>>,
 }
 
 /// Passes by themselves that were met before.
 #[derive(Debug, Default)]
 struct Met {
     /// In traffic, by how long after the stage was free they began.
-    passes: FxHashMap<(Of, u64, State), Known<u64>>,
-    /// Next to nothing else.
-    alone: FxHashMap<Of, u64>,
+    passes: FxHashMap<(u32, u64, State), Known<u64>>,
+    /// Next to nothing else, by part and kind.
+    alone: Vec<u64>,
 }
 
 /// A forward and a backward pass, how long after the first of them each begins, and the traffic by
 /// then.
-type Pair = (Of, Of, u64, u64, State);
+type Pair = (u32, u32, u64, u64, State);
 
 /// Times that passes took from a moment on, and the traffic after them, counted from it.
 type Known<T> = (T, State);
 
-#[derive(Debug, Default)]
-struct Lane {
+/// A stage as a pass sees it: when it is free, and its collectives.
+struct Lane<'a> {
     free: u64,
-    traffic: Traffic,
-    pending: Option<(u64, Stop)>,
+    traffic: &'a mut Traffic,
 }
 
 /// A script that is being played next to another.
@@ -88,98 +112,175 @@ pub(crate) struct Estimate<'a> {
     pub slowdown: f64,
 }
 
+/// A step as it is walked through.
+struct Step<'a> {
+    estimate: &'a Estimate<'a>,
+    room: &'a mut Room,
+}
+
+impl Walker for Step<'_> {
+    fn track(&mut self) -> &mut Track {
+        &mut self.room.track
+    }
+
+    fn pass(&mut self, stop: &Stop) {
+        let Room { track, traffic, gathers, pairs, met, .. } = &mut *self.room;
+        let estimate = self.estimate;
+        let Track { lanes, ends, plain, .. } = &mut *track;
+        let lane = &mut lanes[stop.stage as usize];
+        let own = usize::from(stop.kind != Kind::Forward);
+        let arrived = stop.from.map_or(0, |from| {
+            ends[own][from as usize] + estimate.walk.messages[stop.entry as usize]
+        });
+        let begins = arrived.max(lane.free);
+        if stop.overlaps {
+            lane.pending = Some((lane.free, begins, *stop));
+            // Only passes that wait for each other see this.
+            ends[0][stop.own as usize] = begins + estimate.quiet(stop, met);
+            return;
+        }
+        let traffic = &mut traffic[stop.stage as usize];
+        let mut now = Lane { free: lane.free, traffic };
+        if let Some((_, forward_begins, forward)) = lane.pending.take() {
+            let both = (&forward, stop);
+            let found = estimate.pair(&mut now, (forward_begins, begins), both, pairs);
+            ends[0][forward.own as usize] = found.0;
+            ends[1][stop.own as usize] = found.1;
+            lane.free = found.0.max(found.1);
+            lane.busy = now.traffic.busy();
+            return;
+        }
+        if !estimate.has(stop, gathers).any() {
+            plain[stop.of as usize] = estimate.quiet(stop, met);
+        }
+        lane.free = estimate.one(&mut now, begins, stop, gathers, met);
+        lane.busy = now.traffic.busy();
+        if stop.kind != Kind::Weights {
+            ends[own][stop.own as usize] = lane.free;
+        }
+    }
+
+    fn does(&mut self, stop: &Stop) -> Option<Does> {
+        let Room { track, traffic, gathers, met, .. } = &mut *self.room;
+        let estimate = self.estimate;
+        let free = track.lanes[stop.stage as usize].free;
+        let plain =
+            !estimate.has(stop, gathers).any() && traffic[stop.stage as usize].is_quiet(free);
+        plain.then(|| Does::Takes(estimate.quiet(stop, met)))
+    }
+
+    fn pair(&mut self, _: &Stop, _: &Stop) -> Option<Both> {
+        None
+    }
+
+    fn settled(&mut self, done: usize) -> bool {
+        let Room { track, traffic, kept, .. } = &mut *self.room;
+        let stages = track.lanes.iter().zip(traffic);
+        let now: Option<Vec<State>> =
+            stages.map(|(lane, traffic)| traffic.state(lane.free)).collect();
+        let settled = now.is_some() && kept.done + 1 == done && kept.traffic == now;
+        *kept = Kept { done, traffic: now };
+        settled
+    }
+
+    fn resume(&mut self) {
+        let Room { track, traffic, kept, .. } = &mut *self.room;
+        let states = kept.traffic.iter().flatten();
+        for ((lane, traffic), state) in track.lanes.iter_mut().zip(traffic).zip(states) {
+            traffic.resume(lane.free, state);
+            lane.busy = traffic.busy();
+        }
+    }
+}
+
+/// Collectives that go with a pass.
+#[derive(Clone, Copy)]
+struct Has {
+    /// Parameters are gathered one unit ahead.
+    ahead: bool,
+    /// It waits for parameters that are gathered at the beginning.
+    waits: bool,
+    /// Gradients are reduced.
+    reduces: bool,
+}
+
+impl Has {
+    fn any(self) -> bool {
+        self.ahead || self.waits || self.reduces
+    }
+}
+
 impl Estimate<'_> {
     /// The time of the step.
     pub fn step(&self, room: &mut Room) -> u64 {
         self.prepare(room);
-        let walk = self.walk;
-        let Room { ends, stages, gathers, pairs, met } = room;
-        for stop in &walk.pipeline.stops {
-            let lane = &mut stages[stop.stage as usize];
-            let own = usize::from(stop.kind != Kind::Forward);
-            let arrived = stop
-                .from
-                .map_or(0, |from| ends[own][from as usize] + walk.messages[stop.entry as usize]);
-            if stop.overlaps {
-                lane.pending = Some((arrived.max(lane.free), *stop));
-                continue;
-            }
-            let begins = arrived.max(lane.free);
-            if let Some((forward_begins, forward)) = lane.pending.take() {
-                let both = (&forward, stop);
-                let found = self.pair(lane, (forward_begins, begins), both, pairs);
-                ends[0][forward.own as usize] = found.0;
-                ends[1][stop.own as usize] = found.1;
-                lane.free = found.0.max(found.1);
-                continue;
-            }
-            lane.free = self.one(lane, begins, stop, gathers, met);
-            if stop.kind != Kind::Weights {
-                ends[own][stop.own as usize] = lane.free;
-            }
+        let Walk { pipeline, messages, .. } = self.walk;
+        rates::go(pipeline, messages, &mut Step { estimate: self, room });
+        self.finish(room)
+    }
+
+    fn has(&self, stop: &Stop, gathers: &[Vec<[usize; 2]>]) -> Has {
+        let forward = stop.kind == Kind::Forward;
+        Has {
+            ahead: self.walk.data.zero == 3 && stop.kind != Kind::Weights,
+            waits: forward && stop.first && !gathers.is_empty(),
+            reduces: !forward && !stop.inputs_only && self.walk.reduces(stop),
         }
-        self.finish(stages)
     }
 
     fn prepare(&self, room: &mut Room) {
         let Walk { pipeline, split, data, .. } = self.walk;
-        for ends in &mut room.ends {
-            ends.clear();
-            ends.resize(pipeline.results, 0);
-        }
+        room.track.begin(pipeline, false);
         room.pairs.clear();
         room.met.passes.clear();
         room.met.alone.clear();
-        room.stages.resize_with(pipeline.stages as usize, Lane::default);
-        for lane in &mut room.stages {
-            lane.free = 0;
-            lane.pending = None;
-            lane.traffic.clear(data.dims);
-        }
+        room.met.alone.resize(split.parts.len() * KINDS, UNKNOWN);
+        room.kept = Kept::default();
+        room.traffic.resize_with(pipeline.stages as usize, Traffic::default);
+        room.traffic.iter_mut().for_each(|traffic| traffic.clear(data.dims));
+        room.track.lanes.iter_mut().for_each(|lane| lane.busy = 0);
         room.gathers.clear();
         if !(matches!(data.zero, 1 | 2) && data.overlaps_gathering) {
             return;
         }
         room.gathers.resize(split.parts.len() * 2, Vec::new());
         for stage in 0..pipeline.stages {
-            let lane = &mut room.stages[stage as usize];
+            let traffic = &mut room.traffic[stage as usize];
             for chunk in 0..pipeline.chunks {
                 let part = pipeline.part(stage, chunk) as usize;
-                let tickets =
-                    split.parts[part].iter().map(|&unit| self.gather(&mut lane.traffic, 0, unit));
+                let tickets = split.parts[part].iter().map(|&unit| self.gather(traffic, 0, unit));
                 let down = pipeline.both_ways && part != stage as usize;
                 room.gathers[part * 2 + usize::from(down)] = tickets.collect();
             }
+            room.track.lanes[stage as usize].busy = traffic.busy();
         }
     }
 
     /// A pass by itself; its end. Passes of a part in equal traffic take the same time.
     fn one(
         &self,
-        lane: &mut Lane,
+        lane: &mut Lane<'_>,
         begins: u64,
         stop: &Stop,
         gathers: &[Vec<[usize; 2]>],
         met: &mut Met,
     ) -> u64 {
-        let Walk { split, block, data, .. } = self.walk;
-        let ahead = data.zero == 3 && stop.kind != Kind::Weights;
-        let waits = stop.kind == Kind::Forward && stop.first && !gathers.is_empty();
-        let reduces = stop.kind != Kind::Forward && !stop.inputs_only && self.walk.reduces(stop);
-        if !(ahead || waits || reduces) && lane.traffic.is_quiet(begins) {
-            let units = split.parts[stop.part as usize].iter();
-            let unit = |&unit: &u8| self.alone(&block.units[unit as usize], stop);
-            return begins + *met.alone.entry(of(stop)).or_insert_with(|| units.map(unit).sum());
+        let has = self.has(stop, gathers);
+        if !has.any() && lane.traffic.is_quiet(begins) {
+            return begins + self.quiet(stop, met);
         }
         let base = lane.free;
-        let key = if waits { None } else { lane.traffic.state(base) };
-        let key = key.map(|state| (of(stop), begins - base, state));
+        if self.walk.split.parts[stop.part as usize].len() <= FEW && !has.waits {
+            lane.traffic.catch_up(base);
+            return self.by_units(lane, begins, stop, has, None);
+        }
+        let key = if has.waits { None } else { lane.traffic.state(base) };
+        let key = key.map(|state| (stop.of, begins - base, state));
         if let Some((took, state)) = key.as_ref().and_then(|key| met.passes.get(key)) {
             lane.traffic.resume(base, state);
             return base + took;
         }
-        let end =
-            self.by_units(lane, begins, stop, (ahead, reduces), gathers.get(..).filter(|_| waits));
+        let end = self.by_units(lane, begins, stop, has, gathers.get(..).filter(|_| has.waits));
         if let Some(key) = key
             && let Some(state) = lane.traffic.state(base)
         {
@@ -188,13 +289,24 @@ impl Estimate<'_> {
         end
     }
 
+    /// Time of a pass next to nothing else.
+    fn quiet(&self, stop: &Stop, met: &mut Met) -> u64 {
+        let Walk { split, block, .. } = self.walk;
+        let known = &mut met.alone[stop.of as usize];
+        if *known == UNKNOWN {
+            let units = split.parts[stop.part as usize].iter();
+            *known = units.map(|&unit| self.alone(&block.units[unit as usize], stop)).sum();
+        }
+        *known
+    }
+
     /// A pass, unit by unit; its end.
     fn by_units(
         &self,
-        lane: &mut Lane,
+        lane: &mut Lane<'_>,
         begins: u64,
         stop: &Stop,
-        (ahead, reduces): (bool, bool),
+        Has { ahead, reduces, .. }: Has,
         gathers: Option<&[Vec<[usize; 2]>]>,
     ) -> u64 {
         let Walk { pipeline, split, block, .. } = self.walk;
@@ -206,36 +318,37 @@ impl Estimate<'_> {
         let in_order = |i: usize| if forward { i } else { units.len() - 1 - i };
         let mut ready = [0; 2];
         if ahead {
-            ready = self.gather(&mut lane.traffic, lane.free, units[in_order(0)]);
+            ready = self.gather(lane.traffic, lane.free, units[in_order(0)]);
         }
         for i in 0..units.len() {
             let at = in_order(i);
             let unit = &block.units[units[at] as usize];
             if let Some(tickets) = known {
-                end = end.max(self.gathered(&mut lane.traffic, tickets[at]));
+                end = end.max(self.gathered(lane.traffic, tickets[at]));
             }
             if ahead {
-                end = end.max(self.gathered(&mut lane.traffic, ready));
+                end = end.max(self.gathered(lane.traffic, ready));
                 if i + 1 < units.len() {
-                    ready = self.gather(&mut lane.traffic, end, units[in_order(i + 1)]);
+                    ready = self.gather(lane.traffic, end, units[in_order(i + 1)]);
                 }
             }
             end = self.unit(lane, end, unit, stop);
             if reduces {
-                self.reduce(&mut lane.traffic, end, units[at], stop.last);
+                self.reduce(lane.traffic, end, units[at], stop.last);
             }
         }
         end
     }
 
     /// A unit's part of a pass; its end.
-    fn unit(&self, lane: &mut Lane, begins: u64, unit: &Unit, stop: &Stop) -> u64 {
+    fn unit(&self, lane: &mut Lane<'_>, begins: u64, unit: &Unit, stop: &Stop) -> u64 {
         if lane.traffic.is_quiet(begins) {
             return begins + self.alone(unit, stop);
         }
         let mut end = begins;
         for &at in works(stop) {
-            end = self.play(&mut lane.traffic, end, &self.scripts[unit.scripts[at] as usize]);
+            let script = &self.scripts[unit.scripts[at] as usize];
+            end = lane.traffic.play(end, script, self.slowdown);
         }
         let sums = self.sums(unit, stop);
         if sums > 0 { lane.traffic.kernel(end, sums, self.slowdown) } else { end }
@@ -256,22 +369,6 @@ impl Estimate<'_> {
             (true, true) => unit.first,
             (true, false) => unit.more,
         }
-    }
-
-    fn play(&self, traffic: &mut Traffic, begins: u64, ops: &[Op]) -> u64 {
-        let mut started = [0; STARTED];
-        let mut end = begins;
-        for op in ops {
-            match *op {
-                Op::Kernel(time) => end = traffic.kernel(end, time, self.slowdown),
-                Op::Call(time, dims) => end = traffic.call(end, time, dims),
-                Op::Start(time, dims, slot) => {
-                    started[slot as usize] = traffic.call(end, time, dims);
-                }
-                Op::Wait(slot) => end = end.max(started[slot as usize]),
-            }
-        }
-        end
     }
 
     fn gather(&self, traffic: &mut Traffic, asked: u64, unit: u8) -> [usize; 2] {
@@ -308,7 +405,7 @@ impl Estimate<'_> {
     /// A forward pass next to a backward one; the ends of both.
     fn pair(
         &self,
-        lane: &mut Lane,
+        lane: &mut Lane<'_>,
         (forward_begins, backward_begins): (u64, u64),
         (forward, backward): (&Stop, &Stop),
         pairs: &mut FxHashMap<Pair, Known<(u64, u64)>>,
@@ -317,7 +414,7 @@ impl Estimate<'_> {
         let reduces = !backward.inputs_only && self.walk.reduces(backward);
         let (later, latest) = (forward_begins - base, backward_begins - base);
         let key = lane.traffic.state(base);
-        let key = key.map(|state| (of(forward), of(backward), later, latest, state));
+        let key = key.map(|state| (forward.of, backward.of, later, latest, state));
         if let Some(((one, other), state)) = key.as_ref().and_then(|key| pairs.get(key)) {
             lane.traffic.resume(base, state);
             return (base + one, base + other);
@@ -353,7 +450,7 @@ impl Estimate<'_> {
     /// Plays two streams side by side. Of kernels that could start, that of the earlier unit does.
     fn together(
         &self,
-        lane: &mut Lane,
+        lane: &mut Lane<'_>,
         streams: &mut [Stream<'_>; 2],
         backward: &Stop,
         reduces: bool,
@@ -392,7 +489,7 @@ impl Estimate<'_> {
                         npu = stream.at;
                     }
                     if reduces {
-                        self.reduce(&mut lane.traffic, stream.at, kind, backward.last);
+                        self.reduce(lane.traffic, stream.at, kind, backward.last);
                     }
                 }
                 None => {}
@@ -400,19 +497,19 @@ impl Estimate<'_> {
         }
     }
 
-    fn finish(&self, stages: &mut [Lane]) -> u64 {
+    fn finish(&self, room: &mut Room) -> u64 {
         let data = self.walk.data;
-        let mut ends = Vec::with_capacity(stages.len());
-        for (stage, lane) in stages.iter_mut().enumerate() {
+        let stages = room.track.lanes.iter().zip(&mut room.traffic).enumerate();
+        let ends = stages.map(|(stage, (lane, traffic))| {
             if !data.overlaps_reduction && data.zero < 2 {
                 let times = data.reduce_all[stage].into_iter().enumerate();
                 for (at, time) in times.filter(|&(_, time)| time > 0) {
-                    lane.traffic.append(at, lane.free, time);
+                    traffic.append(at, lane.free, time);
                 }
             }
-            ends.push(lane.free.max(lane.traffic.end_of_all()));
-        }
-        self.walk.update(&mut ends)
+            lane.free.max(traffic.end_of_all())
+        });
+        self.walk.update(&mut ends.collect::<Vec<u64>>())
     }
 }
 

@@ -6,13 +6,19 @@
 //! the two is its chunk 0.
 
 use crate::passes::{Kind, Pass, Schedule, order};
+use crate::repeats::{self, Repeat};
 use std::collections::HashSet;
+
+/// Passes of a part that differ in what they do.
+pub(crate) const KINDS: usize = 24;
 
 /// A pass where it stands in the order of the whole pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
     pub stage: u32,
     pub part: u32,
+    /// The part, and all that decides what its pass does: a number below `KINDS` for each part.
+    pub of: u32,
     pub kind: Kind,
     /// Whether a `Weights` pass follows this backward pass.
     pub inputs_only: bool,
@@ -43,6 +49,8 @@ pub struct Pipeline {
     /// Results of each kind.
     pub(crate) results: usize,
     pub(crate) stops: Vec<Stop>,
+    /// Stretches of `stops` that repeat.
+    pub(crate) repeats: Vec<Repeat>,
     /// The fullest moments of each stage.
     pub(crate) peaks: Vec<Peaks>,
 }
@@ -74,9 +82,18 @@ impl Pipeline {
             each_way,
             results: (ways * parts * each_way) as usize,
             stops: Vec::new(),
+            repeats: Vec::new(),
             peaks: orders.iter().map(|passes| Peaks::new(passes, chunks as usize)).collect(),
         };
-        pipeline.stops = pipeline.in_order(&orders, each_way)?;
+        // A pass next to a later one has its result when both are done. Where passes wait for each
+        // other so, it has it at once.
+        if let Some(stops) = pipeline.in_order(&orders, each_way, true) {
+            let group = if schedule == Schedule::Interleaved && chunks > 1 { stages } else { 1 };
+            pipeline.repeats = repeats::find(&stops, pipeline.results, group);
+            pipeline.stops = stops;
+        } else {
+            pipeline.stops = pipeline.in_order(&orders, each_way, false)?;
+        }
         Some(pipeline)
     }
 
@@ -89,8 +106,9 @@ impl Pipeline {
         if chunk == 0 { stage.min(other) } else { stage.max(other) }
     }
 
-    /// All passes, each after those that it waits for.
-    fn in_order(&self, orders: &[Vec<Pass>], each_way: u32) -> Option<Vec<Stop>> {
+    /// All passes, each after those that it waits for; stages take turns. Passes that run next to
+    /// the one after them are done `together` with it.
+    fn in_order(&self, orders: &[Vec<Pass>], each_way: u32, together: bool) -> Option<Vec<Stop>> {
         let mut done = [vec![false; self.results], vec![false; self.results]];
         let mut next = vec![0; orders.len()];
         let total = orders.iter().map(Vec::len).sum();
@@ -102,17 +120,19 @@ impl Pipeline {
         while found.len() < total {
             let before = found.len();
             for (stage, stops) in made.iter().enumerate() {
-                while let Some(stop) = stops.get(next[stage]) {
-                    let own = usize::from(stop.kind != Kind::Forward);
-                    if stop.from.is_some_and(|from| !done[own][from as usize]) {
-                        break;
-                    }
-                    if stop.kind != Kind::Weights {
-                        done[own][stop.own as usize] = true;
-                    }
-                    found.push(*stop);
-                    next[stage] += 1;
+                let Some(stop) = stops.get(next[stage]) else { continue };
+                let own = usize::from(stop.kind != Kind::Forward);
+                if stop.from.is_some_and(|from| !done[own][from as usize]) {
+                    continue;
                 }
+                if stop.kind != Kind::Weights && !(stop.overlaps && together) {
+                    done[own][stop.own as usize] = true;
+                }
+                if let Some(aside) = next[stage].checked_sub(1).map(|at| &stops[at]) {
+                    done[0][aside.own as usize] |= aside.overlaps;
+                }
+                found.push(*stop);
+                next[stage] += 1;
             }
             if found.len() == before {
                 return None;
@@ -136,14 +156,22 @@ impl Pipeline {
                 Kind::Backward => ((part + 1 < self.parts).then(|| at(part + 1)), part + 1),
                 Kind::Weights => (None, 0),
             };
+            let first = each.micro_batch == 0;
+            let last = each.micro_batch + 1 == each_way && !inputs_only;
+            let kind = [Kind::Forward, Kind::Backward, Kind::Weights]
+                .iter()
+                .position(|&kind| kind == each.kind);
+            let flags = [first, last, inputs_only].map(u32::from);
+            let kind = flags.iter().fold(kind.unwrap_or(0) as u32, |bits, flag| bits << 1 | flag);
             Stop {
                 stage,
                 part,
+                of: part * KINDS as u32 + kind,
                 kind: each.kind,
                 inputs_only,
                 overlaps: each.overlaps,
-                first: each.micro_batch == 0,
-                last: each.micro_batch + 1 == each_way && !inputs_only,
+                first,
+                last,
                 own: at(part),
                 from,
                 entry,

@@ -1,10 +1,12 @@
 //! A space of layouts: parts that many layouts share, and the layouts as combinations of them.
 
+use crate::apart;
 use crate::estimate::{self, Estimate, Op};
 use crate::memory::{self, Held, Stage};
 use crate::parts::{Block, Data, Split};
 use crate::pipeline::Pipeline;
 use crate::step::{Scratch, Walk};
+use rustc_hash::FxHashMap;
 use std::collections::BinaryHeap;
 
 /// Layouts that differ only in what data parallelism does. Each has the first division that fits,
@@ -102,6 +104,8 @@ pub struct Space {
 pub(crate) struct Room {
     scratch: Scratch,
     estimate: estimate::Room,
+    /// Dimensions that layers of each block use, as far as they were asked for.
+    dims: FxHashMap<u32, Option<u8>>,
     /// Stages of the last group with each of its divisions; empty where not known.
     pub stages: Vec<Vec<Stage>>,
     /// Layouts that were asked for.
@@ -299,6 +303,12 @@ impl Space {
         let bound = walk.step(&mut room.scratch);
         if bound > most {
             return None;
+        }
+        let group = &self.groups[each.group as usize];
+        let dims = room.dims.entry(group.block);
+        let dims = *dims.or_insert_with(|| apart::dims(walk.block, &self.scripts, self.slowdown));
+        if dims.is_some_and(|dims| apart::holds(&walk, dims)) {
+            return Some(Found { bound, estimate: bound, ..each });
         }
         let estimate = Estimate { walk: &walk, scripts: &self.scripts, slowdown: self.slowdown };
         let estimate = estimate.step(&mut room.estimate).max(bound);

@@ -6,48 +6,40 @@
 //! of the longest chain. No part takes less in a simulated step than alone, so it is a lower bound
 //! of that step. What parts cost each other is in `estimate.rs`.
 
+use crate::forms::{Before, Form, PassForm};
 use crate::memory::Stage;
 use crate::parts::{Block, Data, Split, Unit, Work};
 use crate::passes::Kind;
-use crate::pipeline::{Pipeline, Stop};
-use rustc_hash::FxHashMap;
+use crate::pipeline::{KINDS, Pipeline, Stop};
+use crate::rates::{self, Both, Does, Lane, Track, Walker};
 
-/// Times of the passes of a part.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Works of the passes of a part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passes {
-    forward: u64,
-    narrow: u64,
-    backward: u64,
-    inputs: u64,
-    weights: u64,
-    /// Time that sums of the first micro-batch take more than those of a later one.
-    first: i64,
+    forward: Work,
+    narrow: Work,
+    /// Backward for both gradients, without sums.
+    backward: Work,
+    inputs: Work,
+    /// For gradients of weights, without sums.
+    weights: Work,
+    /// Sums of gradients of the first micro-batch, and of each later one.
+    sums: [u64; 2],
 }
 
 /// Room for the times of one step after another.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     passes: Vec<Passes>,
-    ends: [Vec<u64>; 2],
-    stages: Vec<Lane>,
+    /// The first of the parts next to each other that are like each part.
+    like: Vec<u32>,
+    track: Track,
     gathered: Vec<Vec<u64>>,
-    known: FxHashMap<Chained, (u64, [u64; 3])>,
-}
-
-/// A part and a pass of it, with what the pass does besides.
-pub(crate) type Of = (u32, u8);
-
-/// A pass, how long after its stage is free it begins, and when its chains are free by then.
-type Chained = (Of, u64, [u64; 3]);
-
-/// Where a stage is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lane {
-    free: u64,
-    /// Ends of the collectives of dense parameters, of experts, of replicas.
-    chains: [u64; 3],
-    /// Where a pass that runs next to the one after it began, and its stop.
-    pending: Option<(u64, u64, Stop)>,
+    forms: Vec<PassForm>,
+    /// Index of the form of each part's passes, without and with parameters that are gathered.
+    form_of: Vec<u32>,
 }
 
 /// One layout as far as its time is concerned.
@@ -61,32 +53,68 @@ pub(crate) struct Walk<'a> {
     pub totals: &'a [Stage],
 }
 
+/// A step as it is walked through.
+struct Step<'a> {
+    walk: &'a Walk<'a>,
+    room: &'a mut Scratch,
+}
+
+impl Walker for Step<'_> {
+    fn track(&mut self) -> &mut Track {
+        &mut self.room.track
+    }
+
+    fn pass(&mut self, stop: &Stop) {
+        let own = usize::from(stop.kind != Kind::Forward);
+        let track = &mut self.room.track;
+        let arrived = stop.from.map_or(0, |from| {
+            track.ends[own][from as usize] + self.walk.messages[stop.entry as usize]
+        });
+        let lane = &mut track.lanes[stop.stage as usize];
+        let begins = arrived.max(lane.free);
+        if stop.overlaps {
+            lane.pending = Some((lane.free, begins, *stop));
+            let end = begins + self.forward(stop).time;
+            self.room.track.ends[0][stop.own as usize] = end;
+            return;
+        }
+        if let Some((free, ahead, forward)) = lane.pending.take() {
+            let both = self.side_by_side(free, (ahead, begins), (&forward, stop));
+            let ends = &mut self.room.track.ends;
+            (ends[0][forward.own as usize], ends[1][stop.own as usize]) = both;
+            return;
+        }
+        if !self.waits(stop) && self.gathers(stop).is_none() {
+            self.room.track.plain[stop.of as usize] = self.work(stop).time;
+        }
+        let end = self.one(begins, stop);
+        if stop.kind != Kind::Weights {
+            self.room.track.ends[own][stop.own as usize] = end;
+        }
+    }
+
+    fn does(&mut self, stop: &Stop) -> Option<Does> {
+        if self.waits(stop) {
+            return None;
+        }
+        let found = self.gathers(stop).map(|gathers| self.form(stop, gathers));
+        Some(found.map_or_else(|| Does::Takes(self.work(stop).time), Does::Has))
+    }
+
+    fn pair(&mut self, forward: &Stop, backward: &Stop) -> Option<Both> {
+        let reduces = !backward.inputs_only && self.walk.reduces(backward);
+        let form = reduces.then(|| self.form(backward, false));
+        Some((self.forward(forward), self.backward(backward), form))
+    }
+}
+
 impl Walk<'_> {
     /// A lower bound of the simulated step.
     pub fn step(&self, scratch: &mut Scratch) -> u64 {
         self.prepare(scratch);
-        let Scratch { passes, ends, stages, gathered, known } = scratch;
-        for stop in &self.pipeline.stops {
-            let lane = &mut stages[stop.stage as usize];
-            let own = usize::from(stop.kind != Kind::Forward);
-            let arrived = stop
-                .from
-                .map_or(0, |from| ends[own][from as usize] + self.messages[stop.entry as usize]);
-            if stop.overlaps {
-                lane.pending = Some((lane.free, arrived.max(lane.free), *stop));
-                continue;
-            }
-            if let Some((free, begins, forward)) = lane.pending.take() {
-                let both = self.pair(lane, free, (begins, arrived.max(free)), (&forward, stop));
-                (ends[0][forward.own as usize], ends[1][stop.own as usize]) = both;
-                continue;
-            }
-            let end = self.one(lane, arrived, stop, (passes, gathered), known);
-            if stop.kind != Kind::Weights {
-                ends[own][stop.own as usize] = end;
-            }
-        }
-        self.finish(stages)
+        let mut step = Step { walk: self, room: scratch };
+        rates::go(self.pipeline, self.messages, &mut step);
+        self.finish(&mut scratch.track.lanes)
     }
 
     /// A lower bound of [`Walk::step`] that is quick to find: a stage does all its passes, after the
@@ -121,39 +149,49 @@ impl Walk<'_> {
 
     fn prepare(&self, scratch: &mut Scratch) {
         let zero = self.data.zero;
+        let parts = &self.split.parts;
         scratch.passes.clear();
-        scratch.passes.extend(self.split.parts.iter().map(|units| {
-            let mut found = Passes::default();
-            for &unit in units {
-                let unit = &self.block.units[unit as usize];
-                let (first, more) = if zero > 1 { (0, 0) } else { (unit.first, unit.more) };
-                found.forward += unit.forward.time;
-                found.narrow += unit.narrow.time;
-                found.backward += unit.again.time + unit.backward.time + more;
-                found.inputs += unit.again.time + unit.inputs.time;
-                found.weights += unit.weights.time + more;
-                found.first += first as i64 - more as i64;
+        scratch.like.clear();
+        for (at, units) in parts.iter().enumerate() {
+            if at > 0 && parts[at - 1] == *units {
+                scratch.passes.push(scratch.passes[at - 1]);
+                scratch.like.push(scratch.like[at - 1]);
+            } else {
+                scratch.passes.push(self.passes(units));
+                scratch.like.push(at as u32);
             }
-            found
-        }));
-        for ends in &mut scratch.ends {
-            ends.clear();
-            ends.resize(self.pipeline.results, 0);
         }
-        scratch.known.clear();
-        scratch.stages.clear();
-        scratch.stages.resize(self.pipeline.stages as usize, Lane::default());
+        scratch.track.begin(self.pipeline, zero > 1);
+        scratch.forms.clear();
+        scratch.form_of.clear();
+        scratch.form_of.resize(parts.len() * KINDS * 2, UNKNOWN);
         scratch.gathered.clear();
         if matches!(zero, 1 | 2) && self.data.overlaps_gathering {
             self.gather_ahead(scratch);
         }
     }
 
+    /// Works of the passes of a part.
+    fn passes(&self, units: &[u8]) -> Passes {
+        let mut found = Passes::default();
+        for &unit in units {
+            let unit = &self.block.units[unit as usize];
+            let sums = if self.data.zero > 1 { [0, 0] } else { [unit.first, unit.more] };
+            found.forward = found.forward.and(unit.forward);
+            found.narrow = found.narrow.and(unit.narrow);
+            found.backward = found.backward.and(unit.again).and(unit.backward);
+            found.inputs = found.inputs.and(unit.again).and(unit.inputs);
+            found.weights = found.weights.and(unit.weights);
+            found.sums = [found.sums[0] + sums[0], found.sums[1] + sums[1]];
+        }
+        found
+    }
+
     /// ZeRO 1 and 2: parameters come unit by unit from the beginning of the step.
     fn gather_ahead(&self, scratch: &mut Scratch) {
         scratch.gathered.resize(self.split.parts.len() * 2, Vec::new());
         for stage in 0..self.pipeline.stages {
-            let lane = &mut scratch.stages[stage as usize];
+            let lane = &mut scratch.track.lanes[stage as usize];
             for chunk in 0..self.pipeline.chunks {
                 let part = self.pipeline.part(stage, chunk) as usize;
                 let ends = self.split.parts[part].iter().map(|&unit| {
@@ -168,74 +206,6 @@ impl Walk<'_> {
                 scratch.gathered[place] = ends.collect();
             }
         }
-    }
-
-    /// A pass by itself; its end. Passes that wait for chains take the same time where these are
-    /// free after the same time.
-    fn one(
-        &self,
-        lane: &mut Lane,
-        arrived: u64,
-        stop: &Stop,
-        (passes, gathered): (&[Passes], &[Vec<u64>]),
-        known: &mut FxHashMap<Chained, (u64, [u64; 3])>,
-    ) -> u64 {
-        let (base, begins) = (lane.free, arrived.max(lane.free));
-        let waits = stop.kind == Kind::Forward && stop.first && !gathered.is_empty();
-        if self.data.zero < 2 || waits {
-            return self.by_units(lane, begins, stop, passes, gathered);
-        }
-        let from = |time: u64| time.saturating_sub(base);
-        let key = (of(stop), begins - base, lane.chains.map(from));
-        if let Some(&(took, chains)) = known.get(&key) {
-            (lane.free, lane.chains) = (base + took, chains.map(|time| base + time));
-            return lane.free;
-        }
-        let end = self.by_units(lane, begins, stop, passes, gathered);
-        known.insert(key, (end - base, lane.chains.map(from)));
-        end
-    }
-
-    fn by_units(
-        &self,
-        lane: &mut Lane,
-        begins: u64,
-        stop: &Stop,
-        passes: &[Passes],
-        gathered: &[Vec<u64>],
-    ) -> u64 {
-        let times = &passes[stop.part as usize];
-        let zero = self.data.zero;
-        let mut end = begins;
-        match stop.kind {
-            Kind::Forward if zero == 3 => end = self.forward_gathering(lane, begins, stop),
-            Kind::Backward if zero == 3 => end = self.backward_gathering(lane, begins, stop),
-            Kind::Forward if stop.first && !gathered.is_empty() => {
-                let down = self.pipeline.both_ways && stop.part != stop.stage;
-                let ends = &gathered[stop.part as usize * 2 + usize::from(down)];
-                for (&unit, &ready) in self.split.parts[stop.part as usize].iter().zip(ends) {
-                    let unit = &self.block.units[unit as usize];
-                    let work = unit.narrow.and(unit.forward);
-                    end = end.max(ready) + work.time;
-                }
-            }
-            Kind::Forward => end += times.forward + if stop.first { times.narrow } else { 0 },
-            Kind::Backward if stop.inputs_only => end += times.inputs,
-            Kind::Backward | Kind::Weights if self.reduces(stop) => {
-                for &unit in self.split.parts[stop.part as usize].iter().rev() {
-                    let work = self.last_pass(&self.block.units[unit as usize], stop);
-                    end += work.time;
-                    self.reduce(lane, end, unit, stop.last);
-                }
-            }
-            kind => {
-                let sums = if stop.first { times.first } else { 0 };
-                let time = if kind == Kind::Weights { times.weights } else { times.backward };
-                end = (end + time).saturating_add_signed(sums);
-            }
-        }
-        lane.free = end;
-        end
     }
 
     /// Whether gradients are reduced after a pass.
@@ -260,113 +230,68 @@ impl Walk<'_> {
         unit.again.and(unit.backward).and(sums)
     }
 
-    fn reduce(&self, lane: &mut Lane, ready: u64, unit: u8, last: bool) {
+    /// The units of a part in the order of a pass.
+    fn units(&self, stop: &Stop) -> impl Iterator<Item = u8> + '_ {
+        let units = &self.split.parts[stop.part as usize];
+        let forward = stop.kind == Kind::Forward;
+        let last = units.len() - 1;
+        (0..=last).map(move |i| units[if forward { i } else { last - i }])
+    }
+
+    /// A pass with collectives, unit by unit; those that gather parameters are one unit ahead.
+    fn form(&self, stop: &Stop, gathers: bool) -> PassForm {
+        let mut form = PassForm::new();
+        let reduces = stop.kind != Kind::Forward && !stop.inputs_only && self.reduces(stop);
+        let mut units = self.units(stop).peekable();
+        let mut ready = Form::NONE;
+        if let Some(&first) = units.peek().filter(|_| gathers) {
+            ready = self.gather(&mut form, PassForm::free(), first);
+        }
+        while let Some(kind) = units.next() {
+            form.end = form.end.max(ready);
+            if let Some(&next) = units.peek().filter(|_| gathers) {
+                let asked = form.end;
+                ready = self.gather(&mut form, asked, next);
+            }
+            let unit = &self.block.units[kind as usize];
+            let work = match stop.kind {
+                Kind::Forward if stop.first => unit.narrow.and(unit.forward),
+                Kind::Forward => unit.forward,
+                _ if stop.inputs_only => unit.again.and(unit.inputs),
+                _ => self.last_pass(unit, stop),
+            };
+            form.end = form.end.plus(work.time);
+            if reduces {
+                self.reduce(&mut form, kind, stop.last);
+            }
+        }
+        form
+    }
+
+    /// Reduces a unit's gradients, which exist at the end of the form so far.
+    fn reduce(&self, form: &mut PassForm, unit: u8, last: bool) {
         let times = self.data.reduce[unit as usize];
         let replicas = self.data.replicas.get(unit as usize).filter(|_| last);
         for (at, time) in times.into_iter().enumerate() {
-            let chain = &mut lane.chains[at];
-            let mut done = ready;
+            let mut done = form.end;
             if time > 0 {
-                *chain = (*chain).max(ready) + time;
-                done = *chain;
+                done = form.issue(at, form.end, time);
             }
             if let Some(over) = replicas.map(|over| over[at]).filter(|&over| over > 0) {
-                lane.chains[2] = lane.chains[2].max(done) + over;
+                form.issue(2, done, over);
             }
         }
     }
 
     /// Starts gathering a unit's parameters; when they are there.
-    fn gather(&self, lane: &mut Lane, asked: u64, unit: u8) -> u64 {
-        let mut ready = 0;
+    fn gather(&self, form: &mut PassForm, asked: Form, unit: u8) -> Form {
+        let mut ready = Form::NONE;
         for (at, time) in self.data.gather[unit as usize].into_iter().enumerate() {
             if time > 0 {
-                let chain = &mut lane.chains[at];
-                *chain = (*chain).max(asked) + time;
-                ready = ready.max(*chain);
+                ready = ready.max(form.issue(at, asked, time));
             }
         }
         ready
-    }
-
-    /// ZeRO 3: a forward pass with parameters gathered one unit ahead.
-    fn forward_gathering(&self, lane: &mut Lane, begins: u64, stop: &Stop) -> u64 {
-        let units = &self.split.parts[stop.part as usize];
-        let mut end = begins;
-        let mut ready = self.gather(lane, lane.free, units[0]);
-        for (i, &unit) in units.iter().enumerate() {
-            end = end.max(ready);
-            if let Some(&next) = units.get(i + 1) {
-                ready = self.gather(lane, end, next);
-            }
-            let unit = &self.block.units[unit as usize];
-            let work = if stop.first { unit.narrow.and(unit.forward) } else { unit.forward };
-            end += work.time;
-        }
-        end
-    }
-
-    /// ZeRO 3: a backward pass with parameters gathered one unit ahead, and gradients reduced.
-    fn backward_gathering(&self, lane: &mut Lane, begins: u64, stop: &Stop) -> u64 {
-        let units = &self.split.parts[stop.part as usize];
-        let mut end = begins;
-        let last = units.len() - 1;
-        let mut ready = self.gather(lane, lane.free, units[last]);
-        for (i, &kind) in units.iter().enumerate().rev() {
-            end = end.max(ready);
-            if i > 0 {
-                ready = self.gather(lane, end, units[i - 1]);
-            }
-            let unit = &self.block.units[kind as usize];
-            let work = if stop.inputs_only {
-                unit.again.and(unit.inputs)
-            } else {
-                self.last_pass(unit, stop)
-            };
-            end += work.time;
-            if !stop.inputs_only {
-                self.reduce(lane, end, kind, stop.last);
-            }
-        }
-        end
-    }
-
-    /// A forward pass next to a backward one; the ends of both. Kernels of both take turns, and
-    /// either may be done first.
-    fn pair(
-        &self,
-        lane: &mut Lane,
-        free: u64,
-        (forward_begins, backward_begins): (u64, u64),
-        (forward, backward): (&Stop, &Stop),
-    ) -> (u64, u64) {
-        let (ahead, back) =
-            (&self.split.parts[forward.part as usize], &self.split.parts[backward.part as usize]);
-        let unit = |&at: &u8| &self.block.units[at as usize];
-        let one = ahead.iter().map(unit).fold(Work::default(), |sum, unit| {
-            let narrow = if forward.first { unit.narrow } else { Work::default() };
-            sum.and(narrow).and(unit.forward)
-        });
-        let other = back.iter().map(unit).fold(Work::default(), |sum, unit| {
-            sum.and(if backward.inputs_only {
-                unit.again.and(unit.inputs)
-            } else {
-                self.last_pass(unit, backward)
-            })
-        });
-        let begins = forward_begins.min(backward_begins);
-        let both = (forward_begins + one.time, backward_begins + other.time);
-        let end = both.0.max(both.1).max(begins + one.kernels + other.kernels);
-        if !backward.inputs_only && self.reduces(backward) {
-            // No gradient exists before the kernels that come before it.
-            let mut ready = backward_begins;
-            for &kind in back.iter().rev() {
-                ready += self.last_pass(unit(&kind), backward).time;
-                self.reduce(lane, ready, kind, backward.last);
-            }
-        }
-        lane.free = end.max(free);
-        both
     }
 
     /// Gradients complete, embeddings exchanged, the optimizer, parameters back.
@@ -403,15 +328,103 @@ impl Walk<'_> {
     }
 }
 
-/// The part of a pass, and all that decides what it does besides.
-pub(crate) fn of(stop: &Stop) -> Of {
-    let kind = match stop.kind {
-        Kind::Forward => 0,
-        Kind::Backward => 1,
-        Kind::Weights => 2,
-    };
-    let flags = [stop.first, stop.last, stop.inputs_only];
-    (stop.part, flags.into_iter().fold(kind, |bits, flag| bits << 1 | u8::from(flag)))
+impl Step<'_> {
+    /// Work of a forward pass.
+    fn forward(&self, stop: &Stop) -> Work {
+        let times = &self.room.passes[stop.part as usize];
+        if stop.first { times.narrow.and(times.forward) } else { times.forward }
+    }
+
+    /// Work of any other pass.
+    fn backward(&self, stop: &Stop) -> Work {
+        let times = &self.room.passes[stop.part as usize];
+        let sums = times.sums[usize::from(!stop.first)];
+        let sums = Work { time: sums, kernels: sums };
+        match stop.kind {
+            Kind::Weights => times.weights.and(sums),
+            _ if stop.inputs_only => times.inputs,
+            _ => times.backward.and(sums),
+        }
+    }
+
+    /// Work of a pass by itself.
+    fn work(&self, stop: &Stop) -> Work {
+        if stop.kind == Kind::Forward { self.forward(stop) } else { self.backward(stop) }
+    }
+
+    /// Whether a pass waits for parameters that are gathered at the beginning of the step.
+    fn waits(&self, stop: &Stop) -> bool {
+        stop.first && stop.kind == Kind::Forward && !self.room.gathered.is_empty()
+    }
+
+    /// Whether a pass that has collectives also gathers parameters; none where it has none.
+    fn gathers(&self, stop: &Stop) -> Option<bool> {
+        let gathers = self.walk.data.zero == 3 && stop.kind != Kind::Weights;
+        let reduces = stop.kind != Kind::Forward && !stop.inputs_only && self.walk.reduces(stop);
+        (gathers || reduces).then_some(gathers)
+    }
+
+    /// A pass by itself; its end.
+    fn one(&mut self, begins: u64, stop: &Stop) -> u64 {
+        let walk = self.walk;
+        let end = if self.waits(stop) {
+            let down = walk.pipeline.both_ways && stop.part != stop.stage;
+            let ends = &self.room.gathered[stop.part as usize * 2 + usize::from(down)];
+            walk.units(stop).zip(ends).fold(begins, |end, (unit, &ready)| {
+                let unit = &walk.block.units[unit as usize];
+                end.max(ready) + unit.narrow.and(unit.forward).time
+            })
+        } else if let Some(gathers) = self.gathers(stop) {
+            self.by_form(begins, stop, gathers)
+        } else {
+            begins + self.work(stop).time
+        };
+        self.room.track.lanes[stop.stage as usize].free = end;
+        end
+    }
+
+    /// A pass with collectives.
+    fn form(&mut self, stop: &Stop, gathers: bool) -> PassForm {
+        let room = &mut *self.room;
+        let kind = stop.of as usize % KINDS;
+        let at = room.like[stop.part as usize] as usize * KINDS + kind;
+        let known = &mut room.form_of[2 * at + usize::from(gathers)];
+        if *known == UNKNOWN {
+            *known = room.forms.len() as u32;
+            room.forms.push(self.walk.form(stop, gathers));
+        }
+        room.forms[*known as usize]
+    }
+
+    /// A pass with collectives; its end.
+    fn by_form(&mut self, begins: u64, stop: &Stop, gathers: bool) -> u64 {
+        let form = self.form(stop, gathers);
+        let lane = &mut self.room.track.lanes[stop.stage as usize];
+        let [dense, expert, replicas] = lane.chains;
+        let before: Before = [lane.free, begins, dense, expert, replicas];
+        lane.chains = form.chains.map(|chain| chain.of(&before));
+        form.end.of(&before)
+    }
+
+    /// A forward pass next to a backward one; the ends of both. Kernels of both take turns, and
+    /// either may be done first.
+    fn side_by_side(
+        &mut self,
+        free: u64,
+        (forward_begins, backward_begins): (u64, u64),
+        (forward, backward): (&Stop, &Stop),
+    ) -> (u64, u64) {
+        let (one, other) = (self.forward(forward), self.backward(backward));
+        let begins = forward_begins.min(backward_begins);
+        let both = (forward_begins + one.time, backward_begins + other.time);
+        let end = both.0.max(both.1).max(begins + one.kernels + other.kernels);
+        if !backward.inputs_only && self.walk.reduces(backward) {
+            // No gradient exists before the kernels that come before it.
+            self.by_form(backward_begins, backward, false);
+        }
+        self.room.track.lanes[backward.stage as usize].free = end.max(free);
+        both
+    }
 }
 
 #[cfg(test)]
