@@ -330,6 +330,8 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
         ]
         whole = {**whole, "measured": points}
     _write(each, whole, serving_plan.page(found, model, warnings, measured))
+    if found.stop is not None:
+        output.interrupted(found.stop, "; what was found is written")
 
 
 def _prices(each: PlanOptions, names: list[str]) -> dict[str, float] | None:

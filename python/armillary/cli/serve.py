@@ -20,7 +20,11 @@ from .verb_options import takes
 if TYPE_CHECKING:
     from ..model.files import Model
     from ..serve import Choices, Engines, Layout, Load, Precision, Served
+    from ..serve.autoscale import Scaled
     from ..serve.fleet import Fleet
+    from ..serve.intervals import Uncertain
+    from ..serve.limits import Limits
+    from ..serve.what_if import Change
 
 _REQUESTS = 200
 """Requests that are drawn unless the user says how many."""
@@ -43,10 +47,10 @@ def serve(model: ModelName, each: ServeOptions) -> None:
     """Serve requests on a deployment: latency, throughput, cost."""
     with output.guard("armillary serve --help"):
         from ..model.files import load_model
-        from ..report import serving, words
+        from ..report import serving, serving_scaled, words
+        from ..serve import autoscale, scaling
         from ..serve.document import Price, as_dict, table
-        from ..serve.intervals import uncertain
-        from ..serve.what_if import MOST_REQUESTS, what_if
+        from ..serve.what_if import ordered
         from ..serve.words import limits
 
         outputs = {
@@ -73,25 +77,63 @@ def serve(model: ModelName, each: ServeOptions) -> None:
             message = "GPUs for tokens have no price"
             raise InputError([Problem("", "--prefill-price", message, "with --price")])
         price = None if each.price is None else Price(each.price, each.prefill_price)
+        by = None if each.autoscale is None else scaling.rule(each.autoscale)
         fleet, found, warnings = _served(loaded, each)
         for warning in warnings:
             output.log(f"warning: {warning}")
-        changes = []
-        if not each.no_what_if and len(found.answers) <= MOST_REQUESTS:
-            changes = what_if(found, promised, each.routing, each.backend)
-        within = uncertain(found, promised, fleet)
-        document = as_dict(found, promised, price, warnings, changes, within)
+        with output.until_stopped(lambda: True) as stops:
+            more = _More([], [])
+            _find_more(more, fleet, found, promised, each)
+        changes = ordered(more.changes)
+        document = as_dict(found, promised, price, warnings, changes, more.within)
+        if by is not None:
+            document["autoscale"] = autoscale.as_dict(by, more.scaled, promised, each.price)
         whole = {"schema": document.pop("schema"), "version": __version__, "model": model}
         output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
         if each.csv is not None:
             from ..report.chart import to_csv
 
             output.write_csv(each.csv, to_csv(table(found)))
-        shown = serving.page(found, model, promised, price, warnings, changes, within)
+        shown = serving.page(found, model, promised, price, warnings, changes, more.within)
+        if by is not None and more.scaled:
+            first, *others = shown.sections
+            fleets = serving_scaled.section(by, more.scaled, promised, each.price)
+            shown = replace(shown, sections=[first, fleets, *others])
         if each.report is not None:
             output.write_page(each.report, shown.html())
         if "-" not in outputs.values():
             words.show(shown, output.console())
+        if stops:
+            output.interrupted(stops[0], "; what was finished is written")
+
+
+@dataclass(slots=True)
+class _More:
+    """Results next to that of the load, as far as they are there after a Ctrl-C."""
+
+    changes: list[Change]
+    scaled: list[Scaled]
+    within: Uncertain | None = None
+
+
+def _find_more(
+    more: _More, fleet: Fleet, found: Served, promised: Limits, each: ServeOptions
+) -> None:
+    """Intervals, fleets under a rule, changes that would help."""
+    from ..serve import autoscale, scaling
+    from ..serve.intervals import uncertain
+    from ..serve.what_if import MOST_REQUESTS, changes
+
+    more.within = uncertain(found, promised)
+    more.within = uncertain(found, promised, fleet)
+    if each.autoscale is not None:
+        by = scaling.rule(each.autoscale)
+        with output.progress("requests") as update:
+            for one in autoscale.autoscaled(fleet, found.load, by, update):
+                more.scaled.append(one)
+    if not each.no_what_if and len(found.answers) <= MOST_REQUESTS:
+        for change in changes(found, promised, each.routing, each.backend):
+            more.changes.append(change)
 
 
 def _check_family(loaded: Model, each: ServeOptions) -> None:

@@ -158,6 +158,9 @@ class ServeOptions(Recommender):
     no_what_if: NoWhatIf = False
     json: Json = None
     timeline: Timeline = None
+    autoscale: Annotated[str | None, typer.Option(metavar="RULE")] = None
+    """Engines that start and stop with the load, such as min=1,max=8,concurrency=32,delay=60s, next
+    to fleets of fixed sizes (docs/guides/serve.md#autoscaling)."""
     csv: Annotated[str | None, typer.Option(metavar="FILE")] = None
     """Write a row for each request here; - for standard output."""
     report: ReportName = None

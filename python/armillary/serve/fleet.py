@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from .deployment import Engines
 from .iteration import Term
 from .load import Load
 from .run import Served, serve
+
+if TYPE_CHECKING:
+    from .scaling import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +30,17 @@ class Fleet:
         load: Load,
         progress: Callable[[float, float], None] | None = None,
         timeline: str | os.PathLike[str] | None = None,
+        scaling: Rule | None = None,
     ) -> Served:
-        """Runs a load. `timeline` as in `serve`.
+        """Runs a load. `timeline` as in `serve`, `scaling` is a rule by which engines start and
+        stop.
 
         Raises:
             InputError: as `serve`.
         """
         return serve(
             self.engines, load, decode=self.decode, transfer=self.transfer, routing=self.routing,
-            progress=progress, timeline=timeline,
+            progress=progress, timeline=timeline, scaling=scaling.row() if scaling else None,
         )  # fmt: skip
 
     def stretched(self, factor: float) -> Fleet:

@@ -135,6 +135,9 @@ class Served:
     """Seconds, running and waiting requests, blocks in use."""
     timeline: Timeline | None = None
     """The content of the timeline, where one was asked for."""
+    lifetimes: tuple[tuple[tuple[float, int], ...], float] | None = None
+    """Where engines start and stop: seconds at which their number changed with that number, and
+    seconds of all of them."""
 
     @property
     def gpus(self) -> int:
@@ -198,10 +201,12 @@ def serve(
     imbalance: int = 8,
     progress: Callable[[float, float], None] | None = None,
     timeline: str | os.PathLike[str] | None = None,
+    scaling: tuple[int, float, bool, int, int, int] | None = None,
 ) -> Served:
     """Runs the load. With `decode` engines, `engines` compute the prompts alone, and `transfer`
     are seconds of the way of keys and values by tokens. `timeline` is a file for a timeline in
-    Perfetto's format (docs/guides/timeline.md).
+    Perfetto's format (docs/guides/timeline.md). `scaling` is a rule by which engines start and stop
+    (`scaling.Rule.row`).
 
     Raises:
         InputError: a load that the engines can't take.
@@ -221,7 +226,7 @@ def serve(
     found = _core.serve(
         engines.row(longest), pairs, routing, imbalance, rows,
         None if load.arrivals is None else list(load.arrivals), load.concurrency, progress,
-        most=(MOST_STEPS, MOST_SHOWN) if timeline is not None else (0, 0),
+        scaling=scaling, most=(MOST_STEPS, MOST_SHOWN) if timeline is not None else (0, 0),
     )  # fmt: skip
     answers = tuple(
         Answer(
@@ -232,7 +237,7 @@ def serve(
             load.requests, found.times(), found.notes(), strict=True
         )
     )  # fmt: skip
-    sums, states = found.sums(), found.samples()
+    sums, states, lived = found.sums(), found.samples(), found.lifetimes()
     return Served(
         engines, decode, load, answers, _gaps(found),
         sum(each[0] for each in sums), sum(each[1] for each in sums),
@@ -240,6 +245,7 @@ def serve(
         _parts(engines, decode, sums),
         tuple((at / PICOSECONDS, runs, waits, used) for at, runs, waits, used in states),
         None if timeline is None else _timeline(timeline, found, engines, decode),
+        lived and (tuple((at / PICOSECONDS, count) for at, count in lived[0]), lived[1]),
     )  # fmt: skip
 
 

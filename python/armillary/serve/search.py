@@ -131,6 +131,8 @@ class Found:
     alike: int | None
     """Other choices that the uncertainty does not separate from the best one; `None` where it is
     unknown."""
+    stop: KeyboardInterrupt | None = None
+    """A Ctrl-C, after which no more candidates were simulated."""
 
 
 def search(
@@ -173,9 +175,16 @@ def search(
         all_ = [made for each in all_ if (made := _sized(each, job.rate)) is not None]
     ranked = sorted(all_, key=lambda each: (_cost(each, prices, job), each.gpus, each.said()))
     chosen = _different(ranked, simulations)
-    choices = []
+    choices: list[Choice] = []
+    stop: KeyboardInterrupt | None = None
     for number, candidate in enumerate(chosen):
-        choice = _simulated(candidate, job, prices)
+        try:
+            choice = _simulated(candidate, job, prices)
+        except KeyboardInterrupt as error:
+            if not choices:
+                raise
+            stop = error
+            break
         if choice is not None:
             choices.append(choice)
         if progress is not None:
@@ -184,7 +193,7 @@ def search(
         raise InputError([_nothing(job, refused, points)])
     choices.sort(key=lambda each: _rank(each, job, prices))
     ranks = [(_rank(each, job, prices)[0], each.cost_factors) for each in choices]
-    return Found(job, tuple(choices), looked_at, frontier(points), refused, alike(ranks))
+    return Found(job, tuple(choices), looked_at, frontier(points), refused, alike(ranks), stop)
 
 
 def _cost(each: Candidate, prices: dict[str, float] | None, job: Job) -> float:

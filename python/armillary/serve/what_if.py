@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import InputError
@@ -38,25 +38,33 @@ def what_if(
     """The changes, those that help most first: more engines, other layouts, narrower caches.
 
     Changes that the memory, the model or the platform does not allow are left out."""
+    return ordered(changes(found, limits, routing, backend))
+
+
+def ordered(found: Iterable[Change]) -> list[Change]:
+    """Changes, those that help most first."""
+    return sorted(found, key=lambda each: (-round(each.goodput, 9), each.ttft, each.said))
+
+
+def changes(
+    found: Served, limits: Limits, routing: str, backend: str | None = None
+) -> Iterator[Change]:
+    """The changes of `what_if`, one after another."""
     before = found.goodput(limits.ttft, limits.tpot)
-    changes = []
     for said, engines, decode in _changed(found):
         if not fit(engines, decode):
             continue
         way = transfer(engines, decode, backend) if decode else ()
         served = serve(engines, found.load, decode=decode, transfer=way, routing=routing)
         after = served.goodput(limits.ttft, limits.tpot)
-        changes.append(
-            Change(
-                said,
-                served,
-                before,
-                after,
-                served.ttft.mean / found.ttft.mean,
-                served.tpot.mean / found.tpot.mean if found.tpot.mean else 1.0,
-            )
+        yield Change(
+            said,
+            served,
+            before,
+            after,
+            served.ttft.mean / found.ttft.mean,
+            served.tpot.mean / found.tpot.mean if found.tpot.mean else 1.0,
         )
-    return sorted(changes, key=lambda each: (-round(each.goodput, 9), each.ttft, each.said))
 
 
 def _changed(found: Served) -> Iterator[tuple[str, Engines, Engines | None]]:
