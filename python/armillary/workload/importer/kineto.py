@@ -177,8 +177,9 @@ class Trace:
 
 
 def picoseconds(microseconds: Decimal | int) -> int:
-    """Microseconds to whole picoseconds, exactly as far as the digits go."""
-    return int(microseconds * 1_000_000)
+    """Microseconds to the nearest picosecond. Programs that subtract doubles write durations of too
+    many digits, such as 9646.118999999999."""
+    return round(microseconds * 1_000_000)
 
 
 def trace(recording: Recording) -> Trace:
