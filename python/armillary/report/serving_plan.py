@@ -15,7 +15,7 @@ from .quantity import number, share, time
 
 if TYPE_CHECKING:
     from ..serve.measured_points import Measured
-    from ..serve.search import Choice, Found, Point
+    from ..serve.search import Choice, Found
 
 _MEASURED = "measured"
 _NOTE = (
@@ -177,29 +177,27 @@ def _chart(found: Found, measured: Sequence[Measured]) -> Chart:
 
 
 def _next_to(found: Found, measured: Sequence[Measured]) -> Table:
-    """Points of the measured frontier, and ours with the most tokens of a GPU at that speed."""
+    """Points of the measured frontier, and ours that are as good in one quantity and best in the
+    other."""
     rows, best = [], 0.0
     for each in sorted(measured, key=lambda each: (-each.user, -each.gpu)):
         if each.gpu <= best:
             continue
         best = each.gpu
-        ours = _at_least(found.frontier, each.user)
-        cells = ("none is as fast", "", "")
-        if ours is not None:
-            cells = (f"{ours.gpu:,.4g}", f"{ours.gpu / each.gpu - 1:+.0%}", _said(ours))
-        rows.append((f"{each.user:,.4g}", each.name, f"{each.gpu:,.4g}", *cells))
-    heads = ("tokens/s of a user", "measured", "tokens/s of a GPU", "ours", "", "deployment")
-    note = "Measured deployments that no other one beats in both, and the best of ours as fast."
+        gpu = max((point.gpu for point in found.frontier if point.user >= each.user), default=None)
+        user = max((point.user for point in found.frontier if point.gpu >= each.gpu), default=None)
+        ours = _against(gpu, each.gpu), _against(user, each.user)
+        rows.append((each.name, f"{each.user:,.4g}", f"{each.gpu:,.4g}", *ours))
+    heads = ("measured", "of a user", "of a GPU", "ours, of a GPU", "ours, of a user")
+    note = (
+        "Output tokens a second of measured deployments that no other one beats in both. Ours: the "
+        "most of a GPU where a user has as much, and the most of a user where a GPU has as much."
+    )
     return Table("Measured deployments", heads, rows[::-1], note)
 
 
-def _at_least(points: Sequence[Point], user: float) -> Point | None:
-    fast = [each for each in points if each.user >= user]
-    return max(fast, key=lambda each: (each.gpu, each.user), default=None)
-
-
-def _said(point: Point) -> str:
-    return f"{point.said}, {point.platform}"
+def _against(ours: float | None, measured: float) -> str:
+    return "none" if ours is None else f"{ours:,.4g} ({ours / measured - 1:+.0%})"
 
 
 def _refused(found: Found) -> Table:

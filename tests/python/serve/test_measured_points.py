@@ -91,21 +91,23 @@ def test_the_page_shows_them_next_to_the_frontier(armillary: Armillary, tmp_path
     shown = armillary(*command, "--report", str(page))
     assert shown.returncode == 0, shown.stderr
     table = shown.stdout[shown.stdout.index("Measured deployments") :]
-    assert all(name in table for name in ("slow", "middle", "light", "none is as fast"))
+    assert all(name in table for name in ("slow", "middle", "light", "none"))
     assert "beaten" not in table and "also" not in table
     html = page.read_text(encoding="utf-8")
     assert "beaten" in html and "cross" in html
     document = json.loads(armillary(*command, "--json", "-").stdout)
     assert [point["name"] for point in document["measured"]][:2] == ["slow", "beaten"]
     assert document["measured"][2]["output_tokens_per_s_per_gpu"] == 2500
-    # Ours next to `middle` is the point of our frontier with the most tokens at that speed.
-    ours = max(
-        point["output_tokens_per_s_per_gpu"]
+    # Ours next to `middle`: as good in one quantity, and best in the other.
+    ours = [
+        (point["tokens_per_s_per_user"], point["output_tokens_per_s_per_gpu"])
         for point in document["frontier"]
-        if point["tokens_per_s_per_user"] >= 60
-    )
+    ]
+    gpu = max(gpu for user, gpu in ours if user >= 60)
+    user = max(user for user, gpu in ours if gpu >= 2500)
     row = next(line for line in table.splitlines() if "middle" in line)
-    assert f"{ours:,.4g}" in row and f"{ours / 2500 - 1:+.0%}" in row
+    assert f"{gpu:,.4g} ({gpu / 2500 - 1:+.0%})" in row
+    assert f"{user:,.4g} ({user / 60 - 1:+.0%})" in row
 
 
 def test_a_bad_file_ends_the_command(armillary: Armillary, tmp_path: Path) -> None:
