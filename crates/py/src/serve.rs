@@ -3,9 +3,9 @@
 use crate::serve_timeline::{Names, write};
 use crate::signals::minded;
 use ::serve::{
-    Admission, After, Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Policy, Request,
-    Routing, Scaling, Settings, Sglang, Stopped, Sums, Table, Term, Timing, Transfer, Trtllm,
-    balance, output_of, run_noted, unbounded,
+    Admission, After, Arrivals, Fleet, Grid, Kind, Line, Means, Outcome, Piece, Place, Policy,
+    Request, Routing, Scaling, Settings, Sglang, Stopped, Sums, Table, Term, Timing, Transfer,
+    Trtllm, balance, output_of, run_noted, unbounded,
 };
 use executor::Progress;
 use pyo3::exceptions::PyValueError;
@@ -23,6 +23,9 @@ pub struct TermRow {
     seconds: Vec<f64>,
     window: u32,
     host: bool,
+    /// Where it is in a pipeline: `stages`, `once` or `between`.
+    #[pyo3(default = "stages".to_owned())]
+    place: String,
 }
 
 /// Engines that are all alike.
@@ -106,7 +109,13 @@ impl TermRow {
             }
             _ => return Err(wrong("kind of a part of a step")),
         };
-        Ok(Term { name: self.name, table, host: self.host })
+        let place = match self.place.as_str() {
+            "stages" => Place::Stages,
+            "once" => Place::Once,
+            "between" => Place::Between,
+            _ => return Err(wrong("place of a part of a step")),
+        };
+        Ok(Term { name: self.name, place, table, host: self.host })
     }
 }
 

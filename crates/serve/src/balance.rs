@@ -2,11 +2,13 @@
 //!
 //! Requests come as fast as they end. A step then has a mean number of requests that generate, and
 //! a number of new prompts that varies by chance (Poisson). The time of a step is the mean over that
-//! number. `fleet.rs` simulates the same from event to event.
+//! number. `fleet.rs` simulates the same from event to event. Where prompts and tokens take turns,
+//! they are followed (`turns.rs`).
 
 use crate::engine::Kind;
 use crate::settings::{Policy, Settings};
 use crate::timing::Work;
+use crate::turns::turns;
 
 /// A load: mean lengths of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +50,9 @@ pub fn balance(kind: &Kind, means: &Means) -> Balance {
     let room = f64::from(settings.blocks) * f64::from(settings.block) / f64::from(kind.stages);
     let seats = f64::from(settings.sequences) / f64::from(kind.stages);
     let running = there.min(seats).min((room / held).max(1.0));
+    if !mixes(settings) && kind.ranks * kind.stages == 1 {
+        return turns(kind, means, seats.min((room / held).max(1.0)));
+    }
     let budget = f64::from(settings.tokens);
     // Steps of a request: those of its prompt, and one for each token after the first.
     let chunks = (means.fresh / (budget - running).max(1.0)).max(1.0);
@@ -69,12 +74,11 @@ pub fn balance(kind: &Kind, means: &Means) -> Balance {
             .sum();
         sum / chances.iter().map(|&(_, chance)| chance).sum::<f64>()
     };
-    let stages = f64::from(kind.stages);
     let others = arrivals * (running - 1.0).max(0.0) / running;
     let mean = step(arrivals, false);
-    let tpot = stages * step(others, false);
-    let rate = groups * arrivals / (stages * mean);
-    let first = stages * step(others, true) * chunks;
+    let tpot = step(others, false);
+    let rate = groups * arrivals / mean;
+    let first = step(others, true) * chunks;
     // Whoever has no seat waits for those before.
     let ahead = if planned { mean } else { 0.0 };
     let queue = (there - running).max(0.0) * groups / rate;
@@ -116,7 +120,7 @@ fn chances(mean: f64, ranks: u32) -> Vec<(usize, f64)> {
     groups.map(|(at, group)| (from + at * step + group.len() / 2, group.iter().sum())).collect()
 }
 
-/// Seconds of a step with `prompts` new prompts on the busiest rank.
+/// Seconds between two steps of the same requests, with `prompts` new prompts on the busiest rank.
 fn time(
     kind: &Kind,
     generating: f64,
@@ -152,7 +156,8 @@ fn time(
         let mut ranks = vec![busiest];
         ranks.extend((1..kind.ranks).map(|_| other()));
         let (terms, graph) = kind.timing.terms(&ranks);
-        kind.timing.total(&terms, graph) as f64 / 1e12
+        let stages = kind.stages as usize;
+        kind.timing.total(&terms, graph, stages).period(stages) as f64 / 1e12
     };
     let once = if mixes(&kind.settings) || prompts == 0 {
         seconds(work(prompts as f64), &|| work(mean))

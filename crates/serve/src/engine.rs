@@ -4,7 +4,7 @@ use crate::diary::Step;
 use crate::request::Request;
 use crate::scheduler::{Batch, Part, Scheduler, Token};
 use crate::settings::{Policy, Settings};
-use crate::timing::{Line, Timing, Work};
+use crate::timing::{Line, Pass, Timing, Work};
 use engine::Random;
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub struct Kind {
     pub stages: u32,
     /// Settings of each scheduler.
     pub settings: Settings,
-    /// Times of a step on a stage.
+    /// Times of a step.
     pub timing: Timing,
     /// Probability that a draft is right where all before it are, by its place.
     pub acceptance: Vec<f64>,
@@ -61,7 +61,7 @@ pub struct Sums {
     pub parts: u64,
     /// Tokens computed.
     pub tokens: u64,
-    /// Picoseconds in which a step ran.
+    /// Picoseconds in which a step ran, on the first stage of a pipeline.
     pub busy: u64,
     /// Seconds of each term.
     pub terms: Vec<f64>,
@@ -177,9 +177,9 @@ impl<'a> Engine<'a> {
             let prompts = work.iter().any(|work| !work.chunks.is_empty());
             self.looked = if prompts { self.kind.admission.every } else { self.looked + 1 };
             let (terms, graph) = self.kind.timing.terms(&work);
-            let time = self.kind.timing.total(&terms, graph);
+            let times = self.kind.timing.total(&terms, graph, self.stages.len());
             let begin = now.max(self.free());
-            let end = self.pass(now, time);
+            let end = self.pass(now, times);
             notes.stepped(|| Step {
                 begin,
                 end: self.free(),
@@ -194,7 +194,7 @@ impl<'a> Engine<'a> {
                 terms: terms.clone(),
                 ..self.state()
             });
-            self.count(&batches, &terms, time, 1);
+            self.count(&batches, &terms, times.first, 1);
             self.flights.push_back(Flight { end, batches, quiet });
         }
     }
@@ -270,11 +270,13 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// A batch passes all stages, each `time` long. Its end.
-    pub fn pass(&mut self, now: u64, time: u64) -> u64 {
+    /// A batch passes all stages. Its end.
+    pub fn pass(&mut self, now: u64, times: Pass) -> u64 {
         let mut at = now;
-        for stage in &mut self.stages {
-            at = at.max(*stage).saturating_add(time);
+        let stages = self.stages.len();
+        for (place, stage) in self.stages.iter_mut().enumerate() {
+            let way = if place == 0 { 0 } else { times.way };
+            at = at.saturating_add(way).max(*stage).saturating_add(times.on(place, stages));
             *stage = at;
         }
         at

@@ -29,6 +29,7 @@ mod sglang;
 mod steady;
 mod timing;
 mod trtllm;
+mod turns;
 mod vllm;
 
 #[cfg(test)]
@@ -50,4 +51,4 @@ pub use scaling::{Lifetimes, Scaling};
 pub use scheduler::{Batch, Part, Scheduler, Token};
 pub use settings::{Policy, Settings, Sglang, Trtllm};
 pub use steady::Gaps;
-pub use timing::{Grid, Line, Table, Term, Timing};
+pub use timing::{Grid, Line, Place, Table, Term, Timing};

@@ -38,8 +38,9 @@ impl Engine<'_> {
             return 0;
         }
         let most = u64::from(left - reserve + 1) * groups.len() as u64;
-        let mut growing: Vec<Growing> =
-            groups.iter().map(|group| Growing::new(&self.kind.timing, &group.work)).collect();
+        let stages = self.kind.stages as usize;
+        let grow = |group: &Group| Growing::new(&self.kind.timing, &group.work, stages);
+        let mut growing: Vec<Growing> = groups.iter().map(grow).collect();
         if asynchronous && self.flights.len() == 2 {
             // The step in flight is one token further than the oldest.
             growing[0].step();
@@ -51,14 +52,14 @@ impl Engine<'_> {
             let group = &mut groups[at];
             group.generate(now, gaps, last);
             group.grow(self);
-            let time = growing[at].step();
+            let times = growing[at].step();
             let mut flight =
                 self.flights.pop_front().expect("an engine that coasts has steps in flight");
-            flight.end = self.pass(now, time);
+            flight.end = self.pass(now, times);
             self.sums.steps += 1;
             self.sums.parts += group.parts;
             self.sums.tokens += group.parts;
-            self.sums.busy += time;
+            self.sums.busy += times.first;
             self.sums
                 .terms
                 .iter_mut()

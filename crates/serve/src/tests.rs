@@ -13,7 +13,14 @@ fn timing(windowed: u32, overlapped: bool) -> Timing {
         vec![0.0, 100.0, 1000.0],
         &[0.0, 0.0, 0.0, 0.0, 1e-7, 2e-6, 0.0, 8e-6, 1e-4],
     );
-    let term = |name: &str, table: Table, host: bool| Term { name: name.into(), table, host };
+    let term = |name: &str, table: Table, host: bool| {
+        let place = match name {
+            "head" | "host" => Place::Once,
+            "activations" => Place::Between,
+            _ => Place::Stages,
+        };
+        Term { name: name.into(), place, table, host }
+    };
     Timing {
         terms: vec![
             term("linear", Table::Rows(line(1e-5, 1e-3)), false),
@@ -22,6 +29,7 @@ fn timing(windowed: u32, overlapped: bool) -> Timing {
             term("decode", Table::Decode(grid.clone().unwrap(), 0), false),
             term("window", Table::Decode(grid.unwrap(), windowed), false),
             term("prefill", Table::Prefill(line(2e-6, 0.0)), false),
+            term("activations", Table::Rows(line(1e-6, 1e-5)), false),
             term("host", Table::Sequences(line(1e-6, 5e-4)), true),
         ],
         graphs: vec![1, 2, 4, 8, 16, 24, 32],
@@ -323,7 +331,12 @@ fn alike(settings: Settings, timing: Timing, ranks: u32) -> Kind {
 /// first one with a long output. When each is admitted, in ms.
 fn admitted(ranks: u32, admission: Admission) -> Vec<u64> {
     let line = Line::new(vec![0.0], vec![1e-3]).unwrap();
-    let terms = vec![Term { name: "step".into(), table: Table::Rows(line), host: false }];
+    let terms = vec![Term {
+        name: "step".into(),
+        place: Place::Stages,
+        table: Table::Rows(line),
+        host: false,
+    }];
     let timing =
         Timing { terms, graphs: vec![], mixed_graphs: false, eager: 0.0, overlapped: false };
     let settings = Settings { tokens: 40, ..plain() };
@@ -359,6 +372,46 @@ fn an_idle_engine_takes_up_prompts_at_once_and_others_by_their_rule() {
     // On two ranks the first waits for a prompt on the other one.
     assert_eq!(held(2, 0, 20, 0.0, true), [0, 10, 10]);
     assert_eq!(held(2, 0, 2, 0.0, true), [0, 8, 12]);
+}
+
+/// Three stages of 2 ms. The host takes 0.5 ms once, on the first one, the head 1 ms on the last one,
+/// and activations 0.25 ms between two of them.
+#[test]
+fn head_and_host_are_once_in_a_pass_and_activations_between_stages() {
+    let term = |seconds: f64, place: Place, host: bool| Term {
+        name: "part".into(),
+        place,
+        table: Table::Rows(Line::new(vec![0.0], vec![seconds]).unwrap()),
+        host,
+    };
+    let terms = vec![
+        term(2e-3, Place::Stages, false),
+        term(1e-3, Place::Once, false),
+        term(5e-4, Place::Once, true),
+        term(2.5e-4, Place::Between, false),
+    ];
+    let timing =
+        Timing { terms, graphs: vec![], mixed_graphs: false, eager: 0.0, overlapped: false };
+    let settings = Settings { tokens: 10, ..plain() };
+    let ends = |requests: usize, stages: u32, timing: &Timing| -> Vec<Vec<u64>> {
+        let engines = Kind { stages, ..alike(settings.clone(), timing.clone(), 1) };
+        let fleet = Fleet { engines, decode: None, routing: Routing::RoundRobin, scaling: None };
+        let request =
+            Request { priority: 0, prompt: vec![Piece { content: 1, length: 10 }], output: 3 };
+        let all = vec![request; requests];
+        let found = run(&fleet, &all, &Arrivals::Open(vec![0; requests]), |_, _| true).unwrap();
+        let micros = |record: &Record| vec![record.first / 1_000_000, record.end / 1_000_000];
+        found.records.iter().map(micros).collect()
+    };
+    // A pass takes 2.5 + 0.25 + 2 + 0.25 + 3 ms. One stage has it all, without a way.
+    assert_eq!(ends(1, 3, &timing), [[8000, 24000]]);
+    assert_eq!(ends(1, 1, &timing), [[3500, 10500]]);
+    assert_eq!(ends(1, 2, &timing), [[5750, 17250]]);
+    // With a step on each stage the last stage is the slowest: a token every 9 ms.
+    assert_eq!(ends(3, 3, &timing), [[8000, 26000], [11000, 29000], [14000, 32000]]);
+    // A host that works while a step runs is hidden, and each stage takes 2.2 ms without a graph.
+    let hidden = Timing { overlapped: true, eager: 2.2e-3, ..timing };
+    assert_eq!(ends(1, 3, &hidden), [[2200 + 250 + 2200 + 250 + 3000, 3 * 7900]]);
 }
 
 #[test]

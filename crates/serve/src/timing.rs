@@ -102,11 +102,25 @@ pub enum Table {
     Prefill(Line),
 }
 
+/// Where in a pipeline a part of a step is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// On each stage.
+    #[default]
+    Stages,
+    /// Once: on the first stage if it is work of the host, otherwise on the last one.
+    Once,
+    /// On the way from each stage to the next one.
+    Between,
+}
+
 /// A part of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
     /// Name.
     pub name: String,
+    /// Where it is in a pipeline.
+    pub place: Place,
     /// The time.
     pub table: Table,
     /// Work of the host, not of GPUs.
@@ -193,15 +207,64 @@ impl Timing {
         (self.terms.iter().map(time).collect(), graph.is_some())
     }
 
-    /// Picoseconds of a step whose terms take these times.
-    pub(crate) fn total(&self, terms: &[f64], graph: bool) -> u64 {
-        let sum = |host: bool| {
-            let chosen = self.terms.iter().zip(terms).filter(|(term, _)| term.host == host);
+    /// Picoseconds of a step whose terms take these times, on a pipeline of `stages` stages.
+    pub(crate) fn total(&self, terms: &[f64], graph: bool, stages: usize) -> Pass {
+        let sum = |places: &[Place], host: bool| {
+            let chosen = self.terms.iter().zip(terms);
+            let chosen =
+                chosen.filter(|(term, _)| term.host == host && (places.contains(&term.place)));
             chosen.map(|(_, &time)| time).sum::<f64>()
         };
-        let device = if graph { sum(false) } else { sum(false).max(self.eager) };
-        let seconds = if self.overlapped { device.max(sum(true)) } else { device + sum(true) };
-        ((seconds * SECOND).round() as u64).max(1)
+        let stage = |first: bool, last: bool| {
+            let here =
+                |end: bool| if end { &[Place::Stages, Place::Once][..] } else { &[Place::Stages] };
+            let (device, host) = (sum(here(last), false), sum(here(first), true));
+            let device = if graph { device } else { device.max(self.eager) };
+            let seconds = if self.overlapped { device.max(host) } else { device + host };
+            ((seconds * SECOND).round() as u64).max(1)
+        };
+        if stages == 1 {
+            let alone = stage(true, true);
+            return Pass { first: alone, middle: alone, last: alone, way: 0 };
+        }
+        let way = sum(&[Place::Between], false);
+        Pass {
+            first: stage(true, false),
+            middle: stage(false, false),
+            last: stage(false, true),
+            way: (way * SECOND).round() as u64,
+        }
+    }
+}
+
+/// Picoseconds of a step on the stages of a pipeline, and between two of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pass {
+    pub first: u64,
+    pub middle: u64,
+    pub last: u64,
+    pub way: u64,
+}
+
+impl Pass {
+    /// Time on one of `stages` stages.
+    pub fn on(&self, stage: usize, stages: usize) -> u64 {
+        match stage {
+            0 => self.first,
+            _ if stage + 1 == stages => self.last,
+            _ => self.middle,
+        }
+    }
+
+    /// Time on the slowest stage.
+    pub fn slowest(&self, stages: usize) -> u64 {
+        (0..stages).map(|stage| self.on(stage, stages)).max().unwrap_or(0)
+    }
+
+    /// Time between two steps of the same requests, if each stage always has a step.
+    pub fn period(&self, stages: usize) -> u64 {
+        let pass: u64 = (0..stages).map(|stage| self.on(stage, stages)).sum();
+        (pass + (stages as u64 - 1) * self.way).max(self.slowest(stages) * stages as u64)
     }
 }
 
@@ -222,6 +285,7 @@ fn decode(grid: &Grid, window: u32, work: &Work) -> f64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Growing<'a> {
     timing: &'a Timing,
+    stages: usize,
     terms: Vec<f64>,
     graph: bool,
     /// Terms that grow, with a line for each rank.
@@ -244,7 +308,7 @@ struct Contexts {
 
 impl<'a> Growing<'a> {
     /// The steps after one with this work.
-    pub fn new(timing: &'a Timing, ranks: &[Work]) -> Growing<'a> {
+    pub fn new(timing: &'a Timing, ranks: &[Work], stages: usize) -> Growing<'a> {
         let (terms, graph) = timing.terms(ranks);
         let mut windows = Vec::new();
         let mut lines = Vec::new();
@@ -268,6 +332,7 @@ impl<'a> Growing<'a> {
         };
         Growing {
             timing,
+            stages,
             terms,
             graph,
             lines,
@@ -277,7 +342,7 @@ impl<'a> Growing<'a> {
     }
 
     /// One step on. Its picoseconds.
-    pub fn step(&mut self) -> u64 {
+    pub fn step(&mut self) -> Pass {
         for rank in &mut self.ranks {
             rank.steps += 1;
             for (window, (above, rest)) in self.windows.iter().zip(&mut rank.above) {
@@ -307,7 +372,7 @@ impl<'a> Growing<'a> {
             };
             self.terms[*at] = self.ranks.iter().zip(lines).map(value).fold(0.0, f64::max);
         }
-        self.timing.total(&self.terms, self.graph)
+        self.timing.total(&self.terms, self.graph, self.stages)
     }
 
     /// Seconds of the terms of the last step.

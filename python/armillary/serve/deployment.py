@@ -172,8 +172,6 @@ def deploy(
         warnings.append(f"{chosen.blocks} blocks are more than the {found} that fit the memory")
     if not chosen.graphs and not file.eager:
         warnings.append("steps without CUDA graphs: the launches of the host are not counted")
-    if layout.pp > 1:
-        warnings.append("the time of activations between stages is not counted")
     count_blocks = chosen.blocks or found
     if held.token == 0:
         count_blocks = max(count_blocks, sequences * -(-longest // block))

@@ -26,7 +26,7 @@ from ..kernels.shapes import (
 from ..model.decoder import Decoder
 from ..model.weights import LinearAttention, local_kv, query_width
 from ..platform import Platform
-from . import rooflines, sparse
+from . import rooflines, sparse, stages
 from .engines import Engine, EngineFile
 from .layout import Layout, Precision
 
@@ -61,6 +61,8 @@ ROWS = (
 """Tokens of a step at which tables are sampled."""
 REQUESTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Requests of a step."""
+BETWEEN = (1, 64, 1024)
+"""Tokens of a step at which the way between stages is sampled: latency, then bandwidth."""
 LENGTHS = (
     1,
     64,
@@ -96,13 +98,15 @@ class Term:
     columns: tuple[float, ...] = ()
     window: int = 0
     host: bool = False
+    place: str = "stages"
+    """Where it is in a pipeline: on all `stages`, `once`, or `between` two of them."""
 
     def row(self) -> dict[str, Any]:
         """As `_core.serve` takes it."""
         return {
             "name": self.name, "kind": self.kind, "at": list(self.at),
             "columns": list(self.columns), "seconds": list(self.seconds), "window": self.window,
-            "host": self.host,
+            "host": self.host, "place": self.place,
         }  # fmt: skip
 
 
@@ -114,9 +118,9 @@ def overheads(file: EngineFile, layers: int) -> list[Term]:
         found.append(Term("layers", "sequences", (0.0, 1.0), (per_step, per_step)))
     if file.request:
         each = file.request / 1e6
-        found.append(Term("requests", "sequences", (0.0, 1.0), (0.0, each)))
+        found.append(Term("requests", "sequences", (0.0, 1.0), (0.0, each), place="once"))
     host = file.step / 1e3
-    found.append(Term("host", "sequences", (0.0, 1.0), (host, host), host=True))
+    found.append(Term("host", "sequences", (0.0, 1.0), (host, host), host=True, place="once"))
     return found
 
 
@@ -146,7 +150,7 @@ class Iteration:
             )
 
     def terms(self) -> list[Term]:
-        """Kernels and collectives. The times are those of a stage of the pipeline."""
+        """Kernels and collectives. Most times are those of a stage of the pipeline."""
         found = [
             self._rows("linear", self._linear),
             self._rows("elementwise", self._elementwise),
@@ -161,6 +165,8 @@ class Iteration:
         if self.model.linear_key_heads:
             found.append(self._states())
         found.append(self._head())
+        if self.layout.pp > 1:
+            found.append(self._between())
         return found
 
     @property
@@ -470,4 +476,12 @@ class Iteration:
             ]
             for m in at
         ]
-        return Term("head", "sampled", (0.0, *map(float, at)), (0.0, *self._sums(groups)))
+        return Term(
+            "head", "sampled", (0.0, *map(float, at)), (0.0, *self._sums(groups)), place="once"
+        )
+
+    def _between(self) -> Term:
+        """Activations on the way from stage to stage."""
+        at = self._points(BETWEEN, self.tokens)
+        found = stages.between(self.platform, self.layout, self.model.hidden, at)
+        return Term("activations", "rows", tuple(map(float, at)), tuple(found), place="between")

@@ -267,14 +267,13 @@ def test_too_small_platforms_are_refused() -> None:
     assert any("more than" in each for each in many.warnings)
 
 
-def test_steps_without_graphs_and_stages_are_warned_of() -> None:
+def test_steps_without_graphs_are_warned_of() -> None:
     load = drawn(1, Lengths(10), Lengths(10), concurrency=1)
     vllm = load_engine("vllm")
     unknown = dataclasses.replace(vllm, file=dataclasses.replace(vllm.file, eager=0.0))
     choices = Choices(graphs=False)
-    kind = engines(load, engine=unknown, layout=Layout(pp=2), choices=choices)
+    kind = engines(load, engine=unknown, choices=choices)
     assert any("CUDA graphs" in each for each in kind.warnings)
-    assert any("stages" in each for each in kind.warnings)
     # vLLM's file says what launches take: without graphs they are the time of a token.
     found = engines(load, engine=vllm, choices=choices)
     assert found.warnings == ()
