@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _REQUESTS = 200
 """Requests that are drawn unless the user says how many."""
-_INPUT, _OUTPUT = "1024", "256"
+_INPUT, _OUTPUT, _THINK = "1024", "256", "10"
 _MATCHED = 200
 """Requests of a measured run that times are matched to."""
 
@@ -294,7 +294,7 @@ def _check_room(first: Engines, main: Engines) -> None:
 def _load(each: ServeOptions) -> Load:
     """The load that the options ask for."""
     from ..serve import drawn
-    from ..serve.load import lengths
+    from ..serve.load import counts, lengths, pauses
 
     if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
         message = f"invalid rate: {each.rate:g}"
@@ -311,6 +311,9 @@ def _load(each: ServeOptions) -> Load:
     if each.prefixes > 1 and not each.prefix:
         message = "prompts have no common start"
         raise InputError([Problem("", "--prefixes", message, "--prefix TOKENS")])
+    if each.think is not None and each.turns is None:
+        message = "requests are not turns of conversations"
+        raise InputError([Problem("", "--think", message, "with --turns")])
     return drawn(
         each.num_requests or _REQUESTS,
         lengths(each.input_tokens or _INPUT, "--input-tokens"),
@@ -321,6 +324,8 @@ def _load(each: ServeOptions) -> Load:
         prefix=each.prefix,
         prefixes=each.prefixes,
         seed=each.seed,
+        turns=None if each.turns is None else counts(each.turns, "--turns"),
+        think=pauses(each.think or _THINK, "--think"),
     )
 
 
@@ -329,7 +334,9 @@ def _recorded(path: str, each: ServeOptions) -> Load:
     from ..serve.traces import read_load
 
     plain = {field.name: field.default for field in fields(LoadOptions)}
-    drawn_only = ("input_tokens", "output_tokens", "arrival", "prefix", "prefixes", "seed")
+    drawn_only = (
+        "input_tokens", "output_tokens", "arrival", "prefix", "prefixes", "seed", "turns", "think",
+    )  # fmt: skip
     given = [name for name in drawn_only if getattr(each, name) != plain[name]]
     if given:
         why = "is for drawn requests, and --requests has recorded ones"

@@ -74,6 +74,11 @@ class LoadOptions(Deployment):
     """Tokens at the start of each prompt that requests share."""
     prefixes: Annotated[int, typer.Option(metavar="N", min=1, max=2**24)] = 1
     """Different texts of such starts."""
+    turns: Annotated[str | None, typer.Option(metavar="N")] = None
+    """Turns of a conversation (4, 2-6, 4~0.5): requests are turns. --rate and --concurrency are
+    then of conversations, and --input-tokens are the new tokens of a turn."""
+    think: Annotated[str | None, typer.Option(metavar="SECONDS")] = None
+    """Seconds between an answer and the next turn (10, 5-15, 10~0.5). Default with --turns: 10."""
     seed: Annotated[int, typer.Option(min=0)] = 0
     """Seed of the drawn load."""
 

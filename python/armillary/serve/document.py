@@ -148,10 +148,11 @@ def steady_means(found: Served) -> list[tuple[str, Steady]]:
     """Means of the steady state of a load that arrives by itself; none where the queue grows."""
     if found.load.arrivals is None or queue_grows(found):
         return []
+    answers = sorted(found.answers, key=lambda each: each.arrival)
     quantities = (
-        ("ttft", [each.ttft for each in found.answers]),
-        ("tpot", [each.tpot for each in found.answers if each.tpot is not None]),
-        ("latency", [each.latency for each in found.answers]),
+        ("ttft", [each.ttft for each in answers]),
+        ("tpot", [each.tpot for each in answers if each.tpot is not None]),
+        ("latency", [each.latency for each in answers]),
     )
     means = ((name, steady(values)) for name, values in quantities)
     return [(name, mean) for name, mean in means if mean is not None]

@@ -14,6 +14,8 @@ from ..units import counted
 PICOSECONDS = 10**12
 LAST = 9_000_000 * PICOSECONDS
 """Latest arrival: times have 64 bits."""
+MOST_TURNS = 1000
+"""Turns of a conversation, whose prompts grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Load:
     """Assumptions."""
     measured: tuple[tuple[float, float], ...] = field(default=())
     """Seconds to the first token and to the end of each request, where a recording has them."""
+    after: tuple[tuple[int, int] | None, ...] = ()
+    """Turns of conversations: the earlier request whose answer each waits for, and ps between that
+    answer and this request; `None` for one that arrives by itself. Empty without conversations."""
 
     @property
     def longest(self) -> int:
@@ -68,12 +73,14 @@ class Lengths:
 
     def draw(self, source: random.Random) -> int:
         """A length of at least 1."""
+        return max(1, round(self.value(source)))
+
+    def value(self, source: random.Random) -> float:
+        """A value that is not rounded."""
         if self.deviation:
             sigma = math.sqrt(math.log1p(self.deviation**2))
-            drawn = self.mean * math.exp(sigma * source.gauss(0, 1) - sigma**2 / 2)
-        else:
-            drawn = self.mean * source.uniform(self.low, self.high)
-        return max(1, round(drawn))
+            return self.mean * math.exp(sigma * source.gauss(0, 1) - sigma**2 / 2)
+        return self.mean * source.uniform(self.low, self.high)
 
 
 def lengths(text: str, option: str) -> Lengths:
@@ -83,6 +90,28 @@ def lengths(text: str, option: str) -> Lengths:
     Raises:
         InputError: anything else.
     """
+    return _spread(text, option, 1, 2**24, "lengths")
+
+
+def counts(text: str, option: str) -> Lengths:
+    """Turns of a conversation, written as lengths are.
+
+    Raises:
+        InputError: anything else.
+    """
+    return _spread(text, option, 1, MOST_TURNS, "counts")
+
+
+def pauses(text: str, option: str) -> Lengths:
+    """Seconds, written as lengths are.
+
+    Raises:
+        InputError: anything else.
+    """
+    return _spread(text, option, 0, 1e6, "seconds")
+
+
+def _spread(text: str, option: str, least: float, most: float, what: str) -> Lengths:
     help_ = "1024, 820-1024 (uniform) or 1024~0.5 (lognormal, deviation over mean)"
     try:
         if "~" in text:
@@ -95,11 +124,11 @@ def lengths(text: str, option: str) -> Lengths:
         else:
             found = Lengths(float(text))
     except (ValueError, ZeroDivisionError):
-        raise InputError([Problem("", option, f"invalid lengths: {text!r}", help_)]) from None
+        raise InputError([Problem("", option, f"invalid {what}: {text!r}", help_)]) from None
     bounds = (found.mean, found.mean * found.low, found.mean * found.high)
-    ends = all(1 <= each <= 2**24 for each in bounds) and found.low <= found.high
+    ends = all(least <= each <= most for each in bounds) and found.low <= found.high
     if not ends or not 0 <= found.deviation <= 10:
-        raise InputError([Problem("", option, f"invalid lengths: {text!r}", help_)])
+        raise InputError([Problem("", option, f"invalid {what}: {text!r}", help_)])
     return found
 
 
@@ -146,9 +175,15 @@ def drawn(
     prefix: int = 0,
     prefixes: int = 1,
     seed: int = 0,
+    turns: Lengths | None = None,
+    think: Lengths = Lengths(0.0),
 ) -> Load:
     """`count` requests of drawn lengths. `prefix` tokens at the start of each prompt are one of
-    `prefixes` texts. They arrive at `rate` a second, or `concurrency` at a time."""
+    `prefixes` texts. They arrive at `rate` a second, or `concurrency` at a time.
+
+    With `turns` they are turns of conversations, and `rate` and `concurrency` are of those. A turn
+    is sent `think` seconds after the answer before it. Its prompt is the conversation so far and
+    `prompt` new tokens."""
     if prefix and prefix >= prompt.mean * prompt.low:
         message = f"{prefix} tokens at the start of prompts that may have fewer"
         raise InputError([Problem("", "prefix", message, "longer prompts (--input-tokens)")])
@@ -161,11 +196,50 @@ def drawn(
         if shared > 0:
             pieces.insert(0, (source.randrange(prefixes), shared))
         requests.append(Request(tuple(pieces), generated))
+    after: tuple[tuple[int, int] | None, ...] = ()
+    if turns is not None:
+        requests, after = _conversations(requests, turns, think, source)
+    begin = sum(each is None for each in after) if after else count
+    what = f"turns of {counted(begin, 'conversation')}" if after else ""
     if rate is not None:
-        times = tuple(gaps(arrival, rate, count, source))
-        return Load(
-            tuple(requests), times, said=f"{count:,} requests, {rate:g} a second ({arrival})"
-        )
+        times = tuple(_of_turns(gaps(arrival, rate, begin, source), after))
+        said = f"{count:,} {what or 'requests'}, {rate:g} a second ({arrival})"
+        return Load(tuple(requests), times, said=said, after=after)
     there = concurrency or 1
     said = f"{counted(count, 'request')}, {there:,} at a time"
-    return Load(tuple(requests), None, there, said)
+    if what:
+        said = f"{count:,} {what}, {there:,} at a time"
+    return Load(tuple(requests), None, there, said, after=after)
+
+
+def _conversations(
+    requests: list[Request], turns: Lengths, think: Lengths, source: random.Random
+) -> tuple[list[Request], tuple[tuple[int, int] | None, ...]]:
+    """Requests as turns of conversations, each after the other. The last one may be cut."""
+    made: list[Request] = []
+    after: list[tuple[int, int] | None] = []
+    left = 0
+    history: tuple[tuple[int, int], ...] = ()
+    for number, each in enumerate(requests):
+        if left == 0:
+            left, history = min(turns.draw(source), MOST_TURNS), ()
+            after.append(None)
+        else:
+            after.append((number - 1, round(think.value(source) * PICOSECONDS)))
+            # A shared start is that of a conversation alone.
+            each = Request(((each.prompt[-1][0], each.tokens),), each.output)  # noqa: PLW2901
+        made.append(Request((*history, *each.prompt), each.output))
+        history = (*made[-1].prompt, (-1 - number, each.output))
+        left -= 1
+    return made, tuple(after)
+
+
+def _of_turns(times: list[int], after: tuple[tuple[int, int] | None, ...]) -> list[int]:
+    """Times of the first turns, for all turns of each conversation."""
+    if not after:
+        return times
+    found: list[int] = []
+    begins = iter(times)
+    for each in after:
+        found.append(next(begins) if each is None else found[-1])
+    return found

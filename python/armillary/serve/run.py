@@ -226,7 +226,8 @@ def serve(
     found = _core.serve(
         engines.row(longest), pairs, routing, imbalance, rows,
         None if load.arrivals is None else list(load.arrivals), load.concurrency, progress,
-        scaling=scaling, most=(MOST_STEPS, MOST_SHOWN) if timeline is not None else (0, 0),
+        after=list(load.after), scaling=scaling,
+        most=(MOST_STEPS, MOST_SHOWN) if timeline is not None else (0, 0),
     )  # fmt: skip
     answers = tuple(
         Answer(

@@ -13,7 +13,8 @@ def queue_grows(found: Served) -> bool:
     of them waits much longer than the first, and longer than a request runs."""
     if found.load.arrivals is None or len(found.answers) < 8:
         return False
-    waits = [each.admitted - each.arrival for each in found.answers]
+    ordered = sorted(found.answers, key=lambda each: each.arrival)
+    waits = [each.admitted - each.arrival for each in ordered]
     quarter = len(waits) // 4
     first, last = sum(waits[:quarter]) / quarter, sum(waits[-quarter:]) / quarter
     return last > _GROWS * first and last > found.latency.p50 / 4

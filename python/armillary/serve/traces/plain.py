@@ -3,13 +3,16 @@
 Columns: `arrival_s` (or `t_s`; without it the load is a closed loop), `input_tokens`,
 `output_tokens`, `priority` (smaller is more urgent), `prefix` (a name: prompts with the same name
 begin with the same tokens) and `prefix_tokens` (how many), `ttft_s` and `e2e_s` (measured seconds
-to the first token and to the end). Columns that name the run, as in tables of LLMServingSim's
+to the first token and to the end), `session` and `think_s`: rows of a session after its first one
+are sent `think_s` seconds after the answer before them, and their prompts begin with the
+conversation so far. Columns that name the run, as in tables of LLMServingSim's
 measurements, are passed over if all rows are of one run."""
 
 from __future__ import annotations
 
 import re
 
+from ..load import MOST_TURNS
 from .format import NO_CONTENTS, Format
 from .recorded import Pieces, Recorded, picoseconds
 from .source import Source
@@ -17,6 +20,7 @@ from .source import Source
 _NEEDED = ("input_tokens", "output_tokens")
 _KNOWN = (
     "arrival_s", "t_s", *_NEEDED, "priority", "prefix", "prefix_tokens", "ttft_s", "e2e_s",
+    "session", "think_s",
 )  # fmt: skip
 _OF_RUNS = (
     "run", "gpu", "model", "tp", "max_num_seqs", "max_num_batched_tokens", "i", "queue_s",
@@ -32,6 +36,8 @@ class _Rows:
         self.places = {name: place for place, name in enumerate(source.names)}
         self.prefixes: dict[str, int] = {}
         self.run = ""
+        self.last: dict[str, int] = {}
+        """The last request of each session."""
 
     def check(self) -> None:
         """Checks the columns."""
@@ -40,7 +46,8 @@ class _Rows:
         if unknown:
             raise self.source.fault("line 1", f"unknown column {unknown[0]!r}", ", ".join(_KNOWN))
         for one, other in (("prefix", "prefix_tokens"), ("prefix_tokens", "prefix"),
-                           ("ttft_s", "e2e_s"), ("e2e_s", "ttft_s")):  # fmt: skip
+                           ("ttft_s", "e2e_s"), ("e2e_s", "ttft_s"),
+                           ("session", "think_s"), ("think_s", "session")):  # fmt: skip
             if one in names and other not in names:
                 message = f"has the column {one}, but not {other}"
                 raise self.source.fault("line 1", message, "both or none")
@@ -52,22 +59,74 @@ class _Rows:
         when = "arrival_s" if "arrival_s" in self.places else "t_s"
         for row in self.source.rows():
             time = None
-            if when in self.places:
+            before = self._before(row)
+            if before is not None:
+                time = self.recorded.times[before] if self.recorded.times else None
+            elif when in self.places:
                 seconds = self.recorded.seconds(when, row[self.places[when]])
                 time = None if seconds is None else picoseconds(seconds)
             self._same_run(row)
-            prompt = self._prompt(row)
+            prompt = self._prompt(row) if before is None else self._turn(row, before)
+            think = (
+                None
+                if before is None
+                else self.recorded.seconds("think_s", self._of(row, "think_s"))
+            )
             output = self.recorded.output("output_tokens", row[self.places["output_tokens"]])
             priority = self._priority(row)
             times = self._measured(row)
+            if before is not None and think is None:
+                continue
             if prompt and output and (time is not None or when not in self.places):
                 self.recorded.add(prompt, output, time, priority)
+                if before is not None and think is not None:
+                    place = len(self.recorded.requests) - 1
+                    self.recorded.after[place] = (before, picoseconds(think))
+                if self._of(row, "session"):
+                    self.last[self._of(row, "session")] = len(self.recorded.requests) - 1
                 if times:
                     self.recorded.measured.append(times)
             if self.recorded.is_full:
                 break
         if "prefix" not in self.places:
             self.recorded.note(NO_CONTENTS)
+
+    def _of(self, row: list[str], name: str) -> str:
+        return row[self.places[name]] if name in self.places else ""
+
+    def _before(self, row: list[str]) -> int | None:
+        """The request whose answer a row waits for."""
+        name = self._of(row, "session")
+        think = self._of(row, "think_s")
+        if name in self.last and name:
+            return self.last[name]
+        if think:
+            message = f"{think!r} for the first request of a session"
+            self.recorded.fault("think_s", message, "nothing there, and a name in session")
+        return None
+
+    def _turn(self, row: list[str], before: int) -> Pieces:
+        """The conversation so far and new tokens; none of a row with a fault."""
+        tokens = self.recorded.count("input_tokens", self._of(row, "input_tokens"))
+        other = self.recorded.requests[before]
+        history = (*other.prompt, (-1 - before, other.output))
+        length = other.tokens + other.output
+        if tokens is None:
+            return ()
+        if self._of(row, "arrival_s") or self._of(row, "t_s"):
+            self.recorded.fault("session", "a time for a request that waits for an answer", "none")
+            return ()
+        if len(history) > 2 * MOST_TURNS:
+            self.recorded.fault("session", "too many requests", f"at most {MOST_TURNS}")
+            return ()
+        if self._of(row, "prefix"):
+            self.recorded.fault("prefix", "a turn begins with its conversation", "nothing there")
+            return ()
+        if tokens <= length:
+            message = f"a prompt of {tokens} tokens after a conversation of {length}"
+            self.recorded.fault("input_tokens", message, "the whole prompt, with the conversation")
+            return ()
+        return (*history, (self.recorded.fresh(), tokens - length))
 
     def _same_run(self, row: list[str]) -> None:
         if "run" not in self.places:

@@ -9,7 +9,8 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...declared import shown
@@ -37,6 +38,8 @@ class Recorded:
         self.times: list[int] = []
         """Arrivals, ps; empty where the file has none."""
         self.measured: list[tuple[float, float]] = []
+        self.after: dict[int, tuple[int, int]] = {}
+        """Requests that wait for an answer, with the request of that answer and ps between."""
         self.notes: dict[str, None] = {}
         self.concurrency = 0
         """Requests at a time, where the file has no times."""
@@ -134,12 +137,32 @@ class Recorded:
         if self.times:
             places.sort(key=self.times.__getitem__)
         places = places[: self.limit]
-        requests = tuple(self.requests[place] for place in places)
+        requests = tuple(self._in_order(places))
         measured = tuple(self.measured[place] for place in places) if self.measured else ()
         times = self._times(places, rate, scale, concurrency)
         self.concurrency = 0 if times is not None else concurrency or self.concurrency
         said = self._said(len(requests), times)
-        return Load(requests, times, self.concurrency, said, tuple(self.notes), measured)
+        notes = tuple(self.notes)
+        after = self._after(places)
+        return Load(requests, times, self.concurrency, said, notes, measured, after)
+
+    def _in_order(self, places: list[int]) -> Iterator[Request]:
+        """Requests in another order, whose prompts have answers by their new places."""
+        new = {place: number for number, place in enumerate(places)} if self.after else {}
+        for place in places:
+            each = self.requests[place]
+            if place in self.after:
+                named = ((name, length) for name, length in each.prompt)
+                pieces = ((name if name >= 0 else -1 - new[-1 - name], n) for name, n in named)
+                each = replace(each, prompt=tuple(pieces))
+            yield each
+
+    def _after(self, places: list[int]) -> tuple[tuple[int, int] | None, ...]:
+        if not self.after:
+            return ()
+        new = {place: number for number, place in enumerate(places)}
+        found = (self.after.get(place) for place in places)
+        return tuple(None if each is None else (new[each[0]], each[1]) for each in found)
 
     def _times(
         self, places: list[int], rate: float | None, scale: float, concurrency: int | None
@@ -155,13 +178,16 @@ class Recorded:
             raise self.source.fault("", message, "--concurrency N, requests that are there at once")
         first = self.times[places[0]]
         times = [self.times[place] - first for place in places]
+        # Turns that wait for an answer have the time of their conversation.
         if rate:
             if times[-1] == 0:
                 message = "all requests arrive at once, so there is no rate to change"
                 raise InputError([Problem("", "rate", message, "without it")])
-            recorded = (len(times) - 1) * PICOSECONDS / times[-1]
+            begin = sum(place not in self.after for place in places)
+            recorded = (begin - 1) * PICOSECONDS / times[-1]
             scale = recorded / rate
-            self.note(f"times are stretched to {rate:g} requests a second from {recorded:.4g}")
+            what = "conversations" if self.after else "requests"
+            self.note(f"times are stretched to {rate:g} {what} a second from {recorded:.4g}")
         if scale != 1:
             times = [round(time * scale) for time in times]
         return tuple(times)
