@@ -156,6 +156,23 @@ def _profiles() -> list[Files]:
     ]
 
 
+def _xla_steps() -> list[Files]:
+    """Modules that are not fused yet: texts after the SPMD partitioner."""
+    folder = ROOT / "tests/python/data/xla"
+    names = ("pipeline_4_flat.split", "strided_4_2.split", "tensor_4.split", "layers_5_loop")
+    paths = [path for name in names if (path := folder / f"{name}.txt.gz").is_file()]
+    return [{"module.txt": gzip.decompress(path.read_bytes())} for path in paths]
+
+
+def _fuse(folder: Path, files: Files) -> object:
+    from armillary.workload.xla import Options, import_hlo
+
+    [name] = files
+    options = Options(fuse=True, combine_mb=1.0)
+    found = import_hlo(name, (folder / name).read_bytes(), options)
+    return arm.simulate(found.workload, _toy_platform(found.workload.ranks))
+
+
 def _xla() -> list[Files]:
     folder = ROOT / "tests/python/data/xla"
 
@@ -492,6 +509,7 @@ TARGETS = (
     Target("host_trace", _host, _import),
     Target("task_graph", _task_graphs, _import),
     Target("xla", _xla, _import),
+    Target("xla_fused", _xla_steps, _fuse),
     Target("profile", _profiles, _import),
     Target("flight_recorder", _flight_recorders, _import_dumps),
     Target("nsys_export", _exports, _import),
