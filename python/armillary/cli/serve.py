@@ -173,13 +173,10 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
     precision, choices = asked.precision, asked.choices
     main = deploy(
         shape, target, engine, asked.layout, precision, count=asked.replicas, longest=longest,
-        choices=choices,
+        choices=choices, network=each.network,
     )  # fmt: skip
     warnings = [*target.warnings, *loaded.notes, *load.notes, *asked.notes, *main.warnings]
-    for name in ("backend", "prefill_platform", "prefill_price"):
-        if getattr(each, name) is not None and each.prefill is None:
-            message = "nothing goes from engine to engine"
-            raise InputError([Problem("", flag(name), message, "with --prefill, or without it")])
+    _check_apart(each)
     if each.calibrate is not None:
         main, said = _matched(main, each)
         warnings.append(said)
@@ -192,12 +189,13 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
             warnings += other.warnings
         first = deploy(
             shape, other, engine, split, precision, count=count, longest=longest,
-            choices=choices,
+            choices=choices, network=each.network,
         )  # fmt: skip
         warnings += [said for said in first.warnings if said not in warnings]
         _check_room(first, main)
         way = transfer(first, main, each.backend)
         fleet = Fleet(first, main, way, each.routing)
+    _check_network(fleet, each)
     with contextlib.ExitStack() as opened, output.progress("requests") as update:
         scratch = None
         if each.timeline is not None:
@@ -209,6 +207,20 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
     if queue_grows(found):
         warnings.append("the queue grows: latencies depend on the number of requests")
     return fleet, found, warnings
+
+
+def _check_apart(each: ServeOptions) -> None:
+    for name in ("backend", "prefill_platform", "prefill_price"):
+        if getattr(each, name) is not None and each.prefill is None:
+            message = "nothing goes from engine to engine"
+            raise InputError([Problem("", flag(name), message, "with --prefill, or without it")])
+
+
+def _check_network(fleet: Fleet, each: ServeOptions) -> None:
+    pools = [fleet.engines, *([fleet.decode] if fleet.decode else [])]
+    if each.network is not None and all(one.layout.stage == 1 for one in pools):
+        message = "engines without ranks next to each other have no collectives"
+        raise InputError([Problem("", "--network", message, "with --tp or --dp, or without it")])
 
 
 def _matched(engines: Engines, each: ServeOptions) -> tuple[Engines, str]:

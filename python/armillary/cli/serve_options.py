@@ -160,6 +160,11 @@ class ServeOptions(Recommender):
         str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
     ] = None
     """Network on which keys and values go from engine to engine. Default: the platform's."""
+    network: Annotated[
+        str | None, typer.Option(metavar="NAME", autocompletion=completion.backends)
+    ] = None
+    """Network on which the collectives of a step are simulated: flow, packet ... Default: measured
+    collectives."""
     no_what_if: NoWhatIf = False
     json: Json = None
     timeline: Timeline = None

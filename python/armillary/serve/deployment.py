@@ -79,6 +79,8 @@ class Engines:
     held: Footprint
     terms: tuple[Term, ...]
     warnings: tuple[str, ...]
+    network: str | None = None
+    """Network on which collectives of a step were simulated; `None` for measured ones."""
 
     @property
     def gpus(self) -> int:
@@ -127,8 +129,10 @@ def deploy(
     count: int = 1,
     longest: int,
     choices: Choices | None = None,
+    network: str | None = None,
 ) -> Engines:
-    """Engines of a model on a platform for requests of at most `longest` tokens.
+    """Engines of a model on a platform for requests of at most `longest` tokens. With a `network`
+    (`flow`, `packet` ...) the collectives of a step are simulated on it, not measured ones.
 
     Raises:
         InputError: the layout does not divide the model, there are too few GPUs, or the memory does
@@ -181,14 +185,14 @@ def deploy(
         raise InputError([_too_small(held, capacity, memory, rest, longest, platform)])
     iteration = Iteration(
         model, layout, precision, engine, platform, tokens=tokens, sequences=sequences,
-        longest=longest,
+        longest=longest, network=network,
     )  # fmt: skip
     terms = (*iteration.terms(), *overheads(file, iteration.layers))
     return Engines(
         model, platform, engine, layout, precision, count, sequences, tokens, longest, block,
         count_blocks, file.caching if chosen.caching is None else chosen.caching, chunked,
         file.asynchronous if chosen.asynchronous is None else chosen.asynchronous, chosen, held,
-        terms, (*warnings, *iteration.warnings),
+        terms, (*warnings, *iteration.warnings), network,
     )  # fmt: skip
 
 

@@ -228,6 +228,7 @@ def _deployment(engines: Engines) -> dict[str, Any]:
         "block_size": engines.block,
         "blocks": engines.blocks,
         "cache_tokens": engines.blocks * engines.block,
+        "network": engines.network,
         "memory": {
             "weights_bytes": held.weights,
             "activations_bytes": held.activations,

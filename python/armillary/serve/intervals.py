@@ -99,6 +99,7 @@ def labels(
         arrivals=arrivals,
         prefixes=prefixes,
         prompts=prompts,
+        network=engines.network is not None,
     )
 
 

@@ -59,6 +59,8 @@ ROWS = (
     32768,
 )
 """Tokens of a step at which tables are sampled."""
+SIMULATED = (1, 16, 64, 256, 1024, 4096, 16384)
+"""Tokens of a step at which collectives are simulated."""
 REQUESTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Requests of a step."""
 BETWEEN = (1, 64, 1024)
@@ -138,11 +140,19 @@ class Iteration:
         tokens: int,
         sequences: int,
         longest: int,
+        network: str | None = None,
     ) -> None:
         self.model, self.layout, self.precision = model, layout, precision
         self.engine, self.platform = engine, platform
         self.tokens, self.sequences, self.longest = tokens, sequences, longest
+        self.network = network
+        """Network on which collectives are simulated, instead of measured ones."""
         self.warnings: list[str] = []
+        if network is not None:
+            self.warnings.append(
+                "simulated collectives are those of a communication library: an engine's own "
+                "all-reduces are faster for few tokens"
+            )
         self.generation = kernels.origin(platform)[1]
         if self.generation is None:
             self.warnings.append(
@@ -401,6 +411,14 @@ class Iteration:
 
     def _exchange(self) -> Term:
         """Tokens to the ranks of their experts and back."""
+        if self.network is not None:
+            if self.layout.ep == 1 or self.engine.file.kernels.exchange == ("gather",):
+                count = sum(many for at, many in self._kinds() if self.model.has_experts(at))
+                layout = self.layout
+                return self._simulated("exchange of tokens", count, layout.stage, layout.dp)
+            self.warnings.append(
+                "exchanges of tokens have the times of measured kernels, not of the network"
+            )
         at = self._points(ROWS, self.tokens)
         return Term(
             "exchange of tokens", "rows", tuple(map(float, at)), tuple(map(self._exchanged, at))
@@ -443,12 +461,24 @@ class Iteration:
             many * (1 if apart and model.has_experts(layer) else 2) for layer, many in self._kinds()
         )
         library = self.engine.file.kernels.allreduce
+        if self.network is not None:
+            return self._simulated("all-reduce", count, layout.tp)
         return self._rows(
             "all-reduce",
             lambda m: [
                 (count, Allreduce(bytes=2 * m * model.hidden, members=layout.tp, library=library))
             ],
         )
+
+    def _simulated(self, name: str, count: float, members: int, factor: int = 1) -> Term:
+        """All-reduces of `factor` times the tokens of a step on the chosen network. Their time
+        grows nearly evenly with the tokens, so fewer numbers of them are simulated."""
+        at = self._points(SIMULATED, self.tokens)
+        library = self.engine.file.kernels.allreduce
+        size = 2 * factor * self.model.hidden
+        shapes = [Allreduce(bytes=m * size, members=members, library=library) for m in at]
+        times = rooflines.all_reduces(shapes, self.platform, self.network)
+        return Term(name, "rows", tuple(map(float, at)), tuple(count * time for time in times))
 
     def _states(self) -> Term:
         """Linear attention: the state of each request is read, changed and written."""

@@ -101,7 +101,7 @@ def _made(
     try:
         made = deploy(
             like.model, like.platform, like.engine, layout, precision, count=1,
-            longest=like.longest, choices=like.choices,
+            longest=like.longest, choices=like.choices, network=like.network,
         )  # fmt: skip
     except InputError:
         return

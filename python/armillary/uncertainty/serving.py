@@ -47,14 +47,16 @@ def labels(
     drafts: bool = False,
     prefixes: bool = False,
     prompts: str = "",
+    network: bool = False,
 ) -> dict[str, str]:
     """Labels of a deployment under a load with `requests` at a time on an engine; `measured`: the
     kernels of the GPU were measured; `prefixes`: a cache holds the starts of prompts;
-    `prompts`: another GPU that computes them."""
+    `prompts`: another GPU that computes them; `network`: collectives are simulated."""
     new = (
         ("kernels", "rooflines", not measured),
         ("drafts", "yes", drafts),
         ("prefixes", "cached", prefixes),
+        ("collectives", "simulated", network),
         ("prompts on", prompts.partition("-")[0], bool(prompts)),
     )
     return {
