@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from conftest import Armillary
@@ -16,9 +17,10 @@ from armillary.model.decoder_reader import decoder
 from armillary.model.files import load_model
 from armillary.platform import Platform
 from armillary.serve import Choices, Layout, Lengths, Precision, deploy, drawn, load_engine, serve
+from armillary.serve import search as search_file
 from armillary.serve.closed_form import Means, balances
 from armillary.serve.limits import Limits
-from armillary.serve.search import Job, frontier, kept, plateau, search
+from armillary.serve.search import Choice, Job, frontier, kept, plateau, search
 
 MODELS = ("llama-3-8b", "llama-3-70b", "gpt-oss-120b", "qwen3-30b-a3b")
 
@@ -121,6 +123,28 @@ def test_what_is_chosen_keeps_the_service_level() -> None:
             other.user > point.user and other.gpu > point.gpu for other in found.frontier
         )
     assert frontier(found.frontier) == found.frontier
+
+
+def test_a_stop_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ctrl-C during the third simulation leaves two deployments; during the first it ends all."""
+    plain = search_file._simulated
+    left = 2
+
+    def stopped(*given: Any) -> Choice | None:  # noqa: ANN401
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        return plain(*given)
+
+    monkeypatch.setattr(search_file, "_simulated", stopped)
+    given = ([Platform.load("dgx-h100")], [load_engine("vllm")])
+    found = search(job(), *given, simulations=4)
+    assert isinstance(found.stop, KeyboardInterrupt)
+    assert len(found.choices) == 2
+    assert found.alike is not None
+    with pytest.raises(KeyboardInterrupt):
+        search(job(), *given, simulations=4)
 
 
 def test_a_rate_takes_as_many_gpus_as_it_needs() -> None:

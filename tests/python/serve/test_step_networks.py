@@ -35,7 +35,7 @@ def term(made: Engines) -> Term:
 
 @pytest.mark.parametrize("network", ["analytical", "flow", "packet"])
 def test_large_sums_take_their_bytes_over_the_links(network: str) -> None:
-    """Each rank receives at least (n - 1) / n of the bytes, twice that without switches that sum."""
+    """A rank receives at least (n - 1) / n of the bytes, twice that without switches that sum."""
     for tp, bandwidth in ((2, 50), (8, 25)):
         found = term(engines(network, tp, bandwidth))
         assert found.at[:3] == tuple(map(float, SIMULATED[:3]))
