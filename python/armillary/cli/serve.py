@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import __version__, files
+from .. import __version__, documents, files
 from ..errors import InputError, Problem, flag
 from . import completion, output
-from .options import settings
+from .options import key_values, settings
 from .serve_options import LoadOptions, Recommender, SchedulerOptions, ServeOptions
 from .verb_options import takes
 
@@ -156,6 +156,7 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
     from ..model.decoder_reader import decoder
     from ..platform import Platform
     from ..serve import deploy, load_engine
+    from ..serve.engines import changed
     from ..serve.fleet import Fleet
     from ..serve.transfer import transfer
     from ..serve.verdict import queue_grows
@@ -164,7 +165,7 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
     target = Platform.load(each.platform, settings(each.set_, each.npus))
     shape, load = decoder(loaded), _load(each)
     asked = _asked(each, loaded, bool(shape.experts))
-    engine = load_engine(asked.engine)
+    engine = changed(load_engine(asked.engine), _engine_values(each), "--engine-set")
     most = asked.choices.longest
     longest = max(load.longest, most or 0)
     if most is not None and most < load.longest:
@@ -293,6 +294,16 @@ def _asked(each: ServeOptions, model: Model, has_experts: bool) -> _Asked:
     return _Asked(command.engine, layout, replicas, formats, choices, notes)
 
 
+def _engine_values(each: ServeOptions) -> dict[str, object]:
+    """The pairs of `--engine-set`, with values as a file has them."""
+    pairs = key_values("--engine-set", each.engine_set, "conservativeness=0.3")
+    allowed = "KEY=VALUE, such as conservativeness=0.3"
+    return {
+        key: documents.parse_yaml(value, f"--engine-set {key}", allowed).value
+        for key, value in pairs.items()
+    }
+
+
 def _check_room(first: Engines, main: Engines) -> None:
     from ..serve.deployment import fit
 
@@ -372,5 +383,6 @@ def _choices(each: ServeOptions) -> Choices:
         chunked=each.chunked_prefill,
         asynchronous=each.overlap,
         drafts=each.draft_tokens,
+        drafter=each.draft_method,
         acceptance=acceptance(each.acceptance, each.draft_tokens),
     )

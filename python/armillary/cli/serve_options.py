@@ -21,6 +21,9 @@ class Deployment:
     with one: engine, layout, formats and scheduler are those of the command."""
     engine: Annotated[str, typer.Option(metavar="NAME")] = "vllm"
     """Inference engine: vllm, sglang, trtllm, or a file that describes one."""
+    engine_set: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None
+    """Override a value of the engine's file, such as conservativeness=0.3, prefill_tokens=8192,
+    mixed_chunks=true or memory=0.8."""
     tp: Annotated[int, typer.Option(metavar="N")] = 1
     """GPUs that share attention and dense layers (tensor parallelism)."""
     pp: Annotated[int, typer.Option(metavar="N")] = 1
@@ -113,6 +116,10 @@ class SchedulerOptions(LoadOptions):
     """Schedule a step while the one before it runs."""
     draft_tokens: Annotated[int, typer.Option(metavar="N", min=0, max=64)] = 0
     """Tokens drafted in each step (speculative decoding). The time of drafting is not counted."""
+    draft_method: Annotated[str, typer.Option(metavar="eagle|mtp|draft_model|ngram")] = (
+        "draft_model"
+    )
+    """Source of drafts. With eagle and mtp vLLM computes the last block of a cached start again."""
     acceptance: Annotated[str | None, typer.Option(metavar="SHARES")] = None
     """Share of drafts that are right where those before it are: 0.8, or one for each place."""
 

@@ -17,6 +17,13 @@ SMALL = 70 * 2**30
 """Bytes of a GPU below which engines take smaller steps by default."""
 
 
+DRAFTERS = ("eagle", "mtp", "draft_model", "ngram")
+"""Sources of drafts."""
+HIDDEN = ("eagle", "mtp")
+"""Those that draft from hidden states of the model. The last block of a cached prefix is then
+computed again (vLLM 0.19, `SpeculativeConfig.use_eagle`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choices:
     """Settings of an engine that a user may choose; `None` for the engine's default."""
@@ -50,8 +57,18 @@ class Choices:
     """Part of a step's tokens at which they wait no longer (`batch_wait_max_tokens_ratio`)."""
     balanced: bool = False
     """They wait until each rank with attention of its own has one (`enable_balance`)."""
+    prefill_tokens: int | None = None
+    """SGLang: tokens of prompts of a step, but for a single longer prompt (max_prefill_tokens)."""
+    conservativeness: float | None = None
+    """SGLang: factor on the part of outputs for which room is kept (schedule_conservativeness)."""
+    mixed_chunks: bool | None = None
+    """SGLang: steps with prompts generate tokens too (enable_mixed_chunk)."""
+    longest_prefix: bool | None = None
+    """SGLang: requests that find more of their prompt in the cache come first (lpm)."""
     drafts: int = 0
     """Tokens that are drafted in each step."""
+    drafter: str = "draft_model"
+    """Source of drafts: `eagle`, `mtp`, `draft_model` or `ngram`."""
     acceptance: tuple[float, ...] = ()
     """Probability that a draft is right where all before it are, by place."""
 
@@ -98,21 +115,29 @@ class Engines:
     def row(self, longest: int) -> dict[str, Any]:
         """As `_core.serve` takes it, for requests of at most `longest` tokens."""
         chosen, file = self.choices, self.engine.file
-        ranks = file.conservativeness_ranks if self.layout.dp > 1 else file.conservativeness
+        cautious = file.conservativeness_ranks if self.layout.dp > 1 else file.conservativeness
+        if chosen.conservativeness is not None:
+            # SGLang multiplies its own default where ranks have attention of their own.
+            part = cautious / file.conservativeness if file.conservativeness else 1.0
+            cautious = chosen.conservativeness * part
+        mixed = _or(chosen.mixed_chunks, file.mixed_chunks) and not chosen.drafts
         return {
             "engines": self.count, "ranks": self.layout.dp, "stages": self.layout.pp,
             "block": self.block, "blocks": self.blocks, "sequences": self.sequences,
             "tokens": self.tokens, "longest": max(longest, self.longest), "chunked": self.chunked,
             "long_prefill": chosen.long_prefill, "priority": chosen.priority,
             "caching": self.caching, "asynchronous": self.asynchronous, "drafts": chosen.drafts,
-            "lookahead": chosen.drafts, "recomputes_last": False, "whole": file.whole,
+            "lookahead": 0 if chosen.drafter == "ngram" else chosen.drafts,
+            "recomputes_last": bool(chosen.drafts) and chosen.drafter in HIDDEN,
+            "whole": file.whole,
             "acceptance": list(chosen.acceptance), "terms": [each.row() for each in self.terms],
             "graphs": self.engine.sizes(self.tokens) if chosen.graphs else [],
             "mixed_graphs": file.mixed_graphs, "eager": self._eager,
             "overlapped": self.asynchronous,
-            "policy": file.scheduler, "longest_prefix": file.longest_prefix,
-            "mixed": file.mixed_chunks, "prefill_tokens": file.prefill_tokens,
-            "conservativeness": ranks, "evicts": file.pauses,
+            "policy": file.scheduler,
+            "longest_prefix": _or(chosen.longest_prefix, file.longest_prefix), "mixed": mixed,
+            "prefill_tokens": chosen.prefill_tokens or file.prefill_tokens,
+            "conservativeness": cautious, "evicts": file.pauses,
             "every": chosen.look, "patience": chosen.patience, "part": chosen.enough,
             "balanced": chosen.balanced, "front_at": [0.0, 1.0],
             "front_seconds": [file.front / 1e3, file.front / 1e3 + file.front_token / 1e6],
@@ -169,7 +194,10 @@ def deploy(
     _check_chunks(engine, chunked, tokens, block)
     held = footprint(model, layout, precision, tokens, sequences)
     memory = file.memory if chosen.memory is None else chosen.memory
-    found, rest = blocks(held, capacity, memory, block, sequences, of_free=file.memory_of_free)
+    found, rest = blocks(
+        held, capacity, memory, block, sequences, of_free=file.memory_of_free,
+        static=file.memory_static,
+    )  # fmt: skip
     if held.weights + held.context > capacity:
         raise InputError([_too_small(held, capacity, memory, 0, longest, platform)])
     if chosen.blocks and chosen.blocks > found:
@@ -204,6 +232,10 @@ def fit(engines: Engines, decode: Engines | None) -> bool:
     return engines.gpus + decode.gpus <= engines.platform.npus
 
 
+def _or(chosen: bool | None, else_: bool) -> bool:
+    return else_ if chosen is None else chosen
+
+
 def _check_formats(precision: Precision) -> None:
     problems = []
     for key, value, known in (
@@ -223,6 +255,12 @@ def _check_scheduler(engine: Engine, chosen: Choices) -> None:
     if chosen.long_prefill and rules != "vllm":
         message = f"the scheduler of {engine.name} has no limit for each prompt"
         problems.append(Problem("", "long_prefill", message, "without it"))
+    for name in ("prefill_tokens", "conservativeness", "mixed_chunks", "longest_prefix"):
+        if getattr(chosen, name) is not None and rules != "sglang":
+            message = f"the scheduler of {engine.name} has no such setting"
+            problems.append(Problem("", name, message, "without it"))
+    if chosen.drafter not in DRAFTERS:
+        problems.append(Problem("", "drafter", f"unknown: {chosen.drafter!r}", ", ".join(DRAFTERS)))
     if chosen.priority and rules == "trtllm":
         message = f"the scheduler of {engine.name} looks at no priorities"
         problems.append(Problem("", "priority", message, "without it"))

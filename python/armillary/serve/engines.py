@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from .. import documents
-from ..declared import Within, open_source, read
+from ..declared import Source, Within, open_source, read
 from ..errors import InputError, Problem
 
 ENGINES = Path(__file__).resolve().parent.parent / "engines"
@@ -94,6 +94,9 @@ class EngineFile:
     """SGLang: factor on the part of outputs for which room is kept."""
     conservativeness_ranks: Annotated[float, Within(0, 100)] = 1.0
     """SGLang: the same with data parallelism of attention."""
+    memory_static: bool = False
+    """`memory` is the part of what libraries leave that weights and the cache take (SGLang's
+    mem_fraction_static). The rest is for activations and graphs."""
     pauses: bool = False
     """TensorRT-LLM: requests start without room for their whole output (MAX_UTILIZATION)."""
     eager: Annotated[float, Within(0, 10000)] = 0.0
@@ -129,6 +132,31 @@ class Engine:
 def engines() -> list[str]:
     """Names of the engines that come with Armillary."""
     return sorted(path.stem for path in ENGINES.glob("*.yml"))
+
+
+def changed(engine: Engine, pairs: Mapping[str, object], option: str) -> Engine:
+    """An engine with other values of its file, such as `conservativeness: 0.3`.
+
+    Raises:
+        InputError: unknown keys, nested ones, and values out of their bounds, named by `option`.
+    """
+    if not pairs:
+        return engine
+    plain = {each.name for each in dataclasses.fields(EngineFile)} - {"kernels"}
+    problems = []
+    for key in pairs:
+        if key not in plain:
+            close = difflib.get_close_matches(key, plain, n=3) or sorted(plain)
+            problems.append(Problem("", f"{option} {key}", "unknown key", ", ".join(close)))
+    if problems:
+        raise InputError(problems)
+    given = {each.name: getattr(engine.file, each.name) for each in dataclasses.fields(EngineFile)}
+    kernels = given.pop("kernels")
+    source = Source({**given, **pairs}, option)
+    found = read(EngineFile, source, given={"kernels": kernels})
+    source.finish()
+    assert found is not None
+    return Engine(engine.name, found)
 
 
 @cache

@@ -128,7 +128,7 @@ _UNMODELED: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         ("enable-two-batch-overlap", "enable-single-batch-overlap",
-         "tbo-token-distribution-threshold", "enable-mixed-chunk"),
+         "tbo-token-distribution-threshold"),
         "the engine's description says what a step holds",
     ),
     **dict.fromkeys(
@@ -144,8 +144,8 @@ _UNMODELED: Mapping[str, str] = {
         "adapters take no time here",
     ),
     **dict.fromkeys(
-        ("max-prefill-tokens", "prefill-max-requests", "enable-dynamic-chunking",
-         "schedule-conservativeness", "prefill-round-robin-balance", "enable-prefill-delayer",
+        ("prefill-max-requests", "enable-dynamic-chunking", "prefill-round-robin-balance",
+         "enable-prefill-delayer",
          "prefill-delayer-max-delay-passes", "prefill-delayer-token-usage-low-watermark",
          "prefill-delayer-queue-min-ratio", "prefill-delayer-max-delay-ms",
          "scheduler-recv-interval", "pp-max-micro-batch-size", "pp-async-batch-depth",
@@ -228,7 +228,7 @@ _ONLY: Mapping[str, tuple[tuple[str, ...], str]] = {
     "attention-context-parallel-size": (("1",), _CONTEXTS),
     "moe-data-parallel-size": (("1",), "experts are shared by all ranks of an engine"),
     "disaggregation-mode": (("null",), "engines for prompts and for answers are two commands"),
-    "schedule-policy": (("fcfs",), "another order of requests is not modeled"),
+    "schedule-policy": (("fcfs", "lpm"), "another order of requests is not modeled"),
     "speculative-eagle-topk": (("1",), "a tree of drafts is not modeled"),
     "elastic-ep-backend": (("none",), "the number of ranks stays"),
 }
@@ -353,26 +353,41 @@ def _choices(given: Given, ranks: int) -> Choices:
     running = given.count("max-running-requests")
     block = given.count("page-size")
     capacity = given.count("max-total-tokens")
-    memory = fraction(given, "mem-fraction-static")
-    if memory is not None:
-        given.note(
-            "--mem-fraction-static is taken as the part of the memory that the engine has in all: "
-            "SGLang counts weights, keys and values"
-        )
+    order = given.text("schedule-policy")
     return Choices(
         sequences=None if running is None else max(1, running // ranks),
         tokens=None if chunk is None else max(1, chunk // ranks),
         longest=given.count("context-length"),
         block=block,
         blocks=None if capacity is None else max(1, capacity // (block or 1)),
-        memory=memory,
+        memory=fraction(given, "mem-fraction-static"),
         caching=_off(given, "disable-radix-cache"),
         chunked=chunked,
         asynchronous=_off(given, "disable-overlap-schedule"),
         graphs=not (given.switch("disable-cuda-graph") or False),
         priority=_priority(given),
+        prefill_tokens=given.count("max-prefill-tokens"),
+        conservativeness=_conservativeness(given),
+        mixed_chunks=given.switch("enable-mixed-chunk"),
+        longest_prefix=None if order is None else order == "lpm",
         drafts=_drafts(given),
+        drafter=_drafter(given),
     )
+
+
+def _conservativeness(given: Given) -> float | None:
+    """Factor on the part of outputs for which room is kept."""
+    found = given.number("schedule-conservativeness")
+    if found is not None and not 0 <= found <= 100:
+        given.fault("schedule-conservativeness", f"invalid: {found:g}", "0 to 100")
+        return None
+    return found
+
+
+def _drafter(given: Given) -> str:
+    """Source of drafts."""
+    words = {"EAGLE": "eagle", "EAGLE3": "eagle", "NEXTN": "mtp", "NGRAM": "ngram"}
+    return words.get(str(given.value("speculative-algorithm")), "draft_model")
 
 
 def _off(given: Given, key: str) -> bool | None:

@@ -182,12 +182,6 @@ def _cache(given: Given) -> str | None:
 def _choices(given: Given) -> Choices:
     block = given.count("kv_cache_config.tokens_per_block")
     capacity = given.count("kv_cache_config.max_tokens")
-    memory = fraction(given, _MEMORY)
-    if memory is not None:
-        given.note(
-            "free_gpu_memory_fraction is taken as the part of the memory that the engine has in "
-            "all: TensorRT-LLM takes it of what the weights leave"
-        )
     if capacity is not None and block is None:
         given.fault(
             "kv_cache_config.max_tokens", "has no tokens_per_block, which decides the blocks",
@@ -200,18 +194,25 @@ def _choices(given: Given) -> Choices:
         longest=given.count("max_seq_len"),
         block=block,
         blocks=max(1, capacity // block) if capacity and block else None,
-        memory=memory,
+        memory=fraction(given, _MEMORY),
         caching=given.switch("kv_cache_config.enable_block_reuse"),
         chunked=given.switch("enable_chunked_prefill"),
         asynchronous=_overlap(given),
         graphs=graphs is not False,
         drafts=_drafts(given),
+        drafter=_drafter(given),
     )
 
 
 def _overlap(given: Given) -> bool | None:
     off = given.switch("disable_overlap_scheduler")
     return None if off is None else not off
+
+
+def _drafter(given: Given) -> str:
+    """Source of drafts."""
+    words = {"MTP": "mtp", "EAGLE": "eagle", "NGRAM": "ngram"}
+    return words.get(str(given.value(f"{_DRAFTING}.decoding_type")).upper(), "draft_model")
 
 
 def _drafts(given: Given) -> int:

@@ -283,7 +283,18 @@ def _choices(given: Given) -> Choices:
         priority=given.word("scheduling-policy", ("fcfs", "priority")) == "priority",
         long_prefill=given.count("long-prefill-token-threshold", 0) or 0,
         drafts=_drafts(given),
+        drafter=_drafter(given),
     )
+
+
+def _drafter(given: Given) -> str:
+    """Source of drafts. Names of models that have heads for it stand for MTP, as in vLLM."""
+    method = str(given.value(f"{_DRAFTING}.method") or "").lower()
+    if method.startswith("eagle"):
+        return "eagle"
+    if method.endswith("mtp"):
+        return "mtp"
+    return method if method == "ngram" else "draft_model"
 
 
 def _longest(given: Given) -> int | None:

@@ -211,12 +211,20 @@ def blocks(
     sequences: int,
     *,
     of_free: bool = False,
+    static: bool = False,
 ) -> tuple[int, int]:
     """Blocks of the cache that fit, and the bytes that are left for them.
 
     The engine takes the part `memory` of the `capacity` bytes of a GPU; with
-    `of_free` the part of what weights, activations and libraries leave."""
+    `of_free` the part of what weights, activations and libraries leave. With `static` weights and
+    the cache have that part of what libraries leave (SGLang 0.5.10,
+    `model_runner_kv_cache_mixin.py`: `profile_max_num_token`)."""
     taken = held.weights + held.activations + held.context
-    rest = int((capacity - taken) * memory) if of_free else int(capacity * memory) - taken
+    if static:
+        rest = int((capacity - held.context) * memory) - held.weights
+    elif of_free:
+        rest = int((capacity - taken) * memory)
+    else:
+        rest = int(capacity * memory) - taken
     rest -= held.request * min(sequences, 256)
     return max(0, rest // max(1, held.token * block)), max(0, rest)

@@ -179,11 +179,15 @@ def test_commands_of_vllm_come_back(seed: int) -> None:
     write.add("long", long)
     if blocks:
         write.add("blocks", blocks)
-    drafts = source.choice([0, 1, 5])
+    drafts, drafter = source.choice([0, 1, 5]), "draft_model"
     if drafts and source.random() < 0.5:
         write.add("dotted", drafts)
     elif drafts:
-        config = json.dumps({"method": "ngram", "num_speculative_tokens": drafts})
+        method, drafter = source.choice(
+            [("ngram", "ngram"), ("eagle3", "eagle"), ("deepseek_mtp", "mtp"),
+             ("mtp", "mtp"), ("draft_model", "draft_model")]
+        )  # fmt: skip
+        config = json.dumps({"method": method, "num_speculative_tokens": drafts})
         write.words.append([source.choice(["--speculative-config", "-sc"]), f"'{config}'"])
     form = maybe(source, "fp8", "awq", "mxfp4")
     if form is not None:
@@ -198,7 +202,7 @@ def test_commands_of_vllm_come_back(seed: int) -> None:
     assert found.choices == Choices(
         **counts, caching=switches["caching"], chunked=switches["chunked"],
         asynchronous=switches["async"], graphs=not eager, priority=has_priority,
-        long_prefill=long, drafts=drafts, blocks=blocks,
+        long_prefill=long, drafts=drafts, blocks=blocks, drafter=drafter,
     )  # fmt: skip
     formats = {None: (None, None), "fp8": ("fp8", "fp8"), "awq": ("int4", "int4"),
                "mxfp4": ("bf16", "mxfp4")}  # fmt: skip
@@ -221,6 +225,8 @@ def test_commands_of_sglang_come_back(seed: int) -> None:
         "caching": ["--disable-radix-cache"], "graphs": ["--disable-cuda-graph"],
         "asynchronous": ["--disable-overlap-schedule"], "steps": ["--speculative-num-steps"],
         "method": ["--speculative-algorithm"], "drafts": ["--speculative-num-draft-tokens"],
+        "prefill_tokens": ["--max-prefill-tokens"], "mixed": ["--enable-mixed-chunk"],
+        "conservativeness": ["--schedule-conservativeness"], "order": ["--schedule-policy"],
     })  # fmt: skip
     counts = drawn_counts(source)
     dp, pp = source.choice([1, 2, 4]), source.choice([1, 2])
@@ -238,9 +244,23 @@ def test_commands_of_sglang_come_back(seed: int) -> None:
     for key, is_there in {**offs, "shares": shares, "trust": True}.items():
         if is_there:
             write.add(key)
-    drafts = source.choice([0, 3])
+    own = {
+        "prefill_tokens": maybe(source, 4096, 16384), "conservativeness": maybe(source, 0.3, 1.5),
+        "order": maybe(source, "lpm", "fcfs"),
+    }  # fmt: skip
+    for key, value in own.items():
+        if value is not None:
+            write.add(key, value)
+    if mixed := source.random() < 0.5:
+        write.add("mixed")
+    order = own.pop("order")
+    drafts, drafter = source.choice([0, 3]), "draft_model"
     if drafts:
-        write.add("method", "EAGLE")
+        method, drafter = source.choice(
+            [("EAGLE", "eagle"), ("NEXTN", "mtp"), ("NGRAM", "ngram"),
+             ("STANDALONE", "draft_model")]
+        )  # fmt: skip
+        write.add("method", method)
         write.add("steps", drafts)
         if source.random() < 0.5:
             write.add("drafts", drafts + 1)
@@ -256,7 +276,9 @@ def test_commands_of_sglang_come_back(seed: int) -> None:
         counts[key] = None if value is None else max(1, value // ranks)
     assert found.choices == Choices(
         **counts, caching=False if offs["caching"] else None, graphs=not offs["graphs"],
-        asynchronous=False if offs["asynchronous"] else None, drafts=drafts,
+        asynchronous=False if offs["asynchronous"] else None, drafts=drafts, drafter=drafter,
+        mixed_chunks=True if mixed else None, **own,
+        longest_prefix=None if order is None else order == "lpm",
     )  # fmt: skip
     assert {*found.idle} == {"port", "trust-remote-code"}
 
@@ -309,6 +331,7 @@ def test_commands_of_tensorrt_llm_come_back(seed: int, tmp_path: Path) -> None:
     assert found.spread(True) == (layout, 1)
     assert found.choices == Choices(
         **counts, caching=reuse, chunked=chunked, graphs=graphs, drafts=drafts,
+        drafter="mtp" if drafts else "draft_model",
         asynchronous=None if overlap is None else not overlap,
     )  # fmt: skip
     assert found.cache == ("fp8" if is_narrow else None)
@@ -403,7 +426,7 @@ REFUSED = [
     ("python -m sglang.launch_server --model m --tp 8 --dp 3 --enable-dp-attention",
      "--data-parallel-size: 3 does not divide 8 ranks"),
     ("python -m sglang.launch_server --model m --moe-a2a-backend smoke", "unknown value 'smoke'"),
-    ("python -m sglang.launch_server --model m --schedule-policy lpm", "another order of requests"),
+    ("python -m sglang.launch_server --model m --schedule-policy lof", "another order of requests"),
     ("python -m sglang.launch_server --model m --disaggregation-mode prefill", "two commands"),
     ("python -m sglang.launch_server --model m --enable-hierarchical-cache", "leave the GPU"),
     ("python -m sglang.launch_server --model m --speculative-eagle-topk 4", "a tree of drafts"),
