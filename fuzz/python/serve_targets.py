@@ -46,6 +46,8 @@ SAMPLES: dict[str, bytes] = {
     b"5,ChatGPT,472,18,490,Conversation log\n118.5,GPT-4,417,276,693,API log\n",
     "plain": b"arrival_s,input_tokens,output_tokens,priority,prefix,prefix_tokens,ttft_s,e2e_s\n"
     b"0.5,100,7,0,chat,64,0.25,1.5\n0.75,64,9,-1,chat,64,0.5,2\n2,30,1,3,,,0.1,0.1\n",
+    "conversations": b"t_s,input_tokens,output_tokens,session,think_s\n"
+    b"0,40,7,a,\n1.5,64,9,b,\n,60,1,a,2.5\n,80,5,a,0\n,100,3,b,9\n0.25,8,8,,\n",
     "mooncake": _lines(
         {"timestamp": 0, "input_length": 1100, "output_length": 52, "hash_ids": [46, 47, 48]},
         {"timestamp": 3000, "input_length": 1536, "output_length": 26, "hash_ids": [46, 47, 50]},
@@ -139,7 +141,7 @@ TARGETS = (
     Target(
         "load_tables",
         lambda: [
-            *_cases("azure", "burstgpt", "plain"),
+            *_cases("azure", "burstgpt", "plain", "conversations"),
             {"load": gzip.compress(SAMPLES["azure 2024"], mtime=0)},
         ],
         _load,
