@@ -177,8 +177,10 @@ def test_spreads_are_of_sizes_and_the_bias_has_a_sign() -> None:
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="the page is not at hand (../shared/truth)")
 def test_the_page_is_predicted_without_a_fit() -> None:
-    rows = [row for row in of_table(str(PAGE)) if isinstance(row, Run)]
-    assert len(rows) == 580
+    """On MI300X and MI355X four values were fitted to it: they are left out here."""
+    every = [row for row in of_table(str(PAGE)) if isinstance(row, Run)]
+    rows = [row for row in every if not row.gpu.startswith("mi")]
+    assert (len(every), len(rows)) == (915, 580)
     found = [each for each in map(predict, rows[::30]) if isinstance(each, Prediction)]
     error = errors(found, rate)
     assert error is not None and error.median < 0.12
@@ -189,7 +191,7 @@ def test_what_a_page_says_of_unknown_machines_is_left_out(tmp_path: Path) -> Non
     head = "scraped,model,hw,precision,isl_osl,conc,tp,tput_per_gpu,"
     head += "median_interactivity_tok_s_user,median_e2e_s\n"
     lines = [
-        "2025-10-25,gpt-oss 120B,mi300x,fp4,1k-1k,16,4,976.6,131.4,7.2",
+        "2025-10-25,gpt-oss 120B,mi250x,fp4,1k-1k,16,4,976.6,131.4,7.2",
         "2025-10-24,gpt-oss 120B,h100,fp4,1k-1k,16,4,976.6,131.4,7.2",
         "2025-10-25,gpt-oss 120B,h100,fp4,1k-2k,16,4,976.6,131.4,7.2",
         "2025-10-25,gpt-oss 120B,h100,fp4,1k-1k,16,4,,131.4,",
