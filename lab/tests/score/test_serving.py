@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from armillary.serve import Choices, calibrated, serve
+from armillary.serve import Calibrated, Choices, calibrated, serve
 from armillary.serve.fleet import Fleet
 from armillary.serve.intervals import uncertain
 from armillary.serve.limits import Limits
@@ -75,13 +75,20 @@ def test_a_sample_of_runs_is_as_close_as_the_page_says() -> None:
     assert first.median < 0.30
 
 
-def test_single_requests_before_and_after_a_calibration() -> None:
+@pytest.fixture(scope="module")
+def calibration() -> Calibrated:
+    """From the first 30 of the single requests."""
+    return calibrated(*single_requests(), 30)
+
+
+@pytest.mark.xdist_group("single requests")
+def test_single_requests_before_and_after_a_calibration(calibration: Calibrated) -> None:
     found, arrived = single_requests()
     before = of_requests(serve(found, arrived))
     assert before.count == 300
     assert before.latency < 0.15
     assert before.ttft < 0.25
-    made = calibrated(found, arrived, 30)
+    made = calibration
     after = of_requests(serve(made.engines, arrived), 30)
     assert after.count == 270
     assert after.latency < 0.025
@@ -89,11 +96,12 @@ def test_single_requests_before_and_after_a_calibration() -> None:
     assert made.after < made.before
 
 
-def test_intervals_hold_the_single_requests() -> None:
+@pytest.mark.xdist_group("single requests")
+def test_intervals_hold_the_single_requests(calibration: Calibrated) -> None:
     """An open loop on a GPU that no residual is of. A calibration makes them narrower."""
     found, arrived = single_requests()
     ratios = []
-    for kind in (found, calibrated(found, arrived, 30).engines):
+    for kind in (found, calibration.engines):
         fleet = Fleet(kind)
         within = uncertain(fleet.serve(arrived), Limits(), fleet)
         assert within is not None
