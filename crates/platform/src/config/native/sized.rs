@@ -80,8 +80,9 @@ fn refuse(
     let step = node.hosts.filter(|_| partly).unwrap_or(unit);
     let below = if npus > step { format!("{}, ", npus / step * step) } else { String::new() };
     let part = if partly { format!("1 to {}, ", unit - 1) } else { String::new() };
-    let allowed =
-        format!("{part}{below}{} or another multiple of {step}", (npus / step + 1) * step);
+    let shaped = if partly { "" } else { ", or another topology (--set topology=...)" };
+    let above = (npus / step + 1) * step;
+    let allowed = format!("{part}{below}{above} or another multiple of {step}{shaped}");
     let message = format!("resizing the outermost dimension of {shape} cannot give {npus} NPUs");
     findings.refuse(at, message, allowed);
 }
