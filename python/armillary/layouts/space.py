@@ -348,7 +348,11 @@ def space_of(
     behaviour = job.framework_set or {}
     own = {"global_batch": job.global_batch, "seq": job.seq, "framework_set": behaviour}
     base = filled_in(shape, job.model.name, own)
-    node = target.describe()["fabric"]["dims"][0]["size"]
+    dims = target.describe()["fabric"].get("dims")
+    if dims is None:
+        message = "is a graph of switches, and layouts are searched on networks with dimensions"
+        raise InputError([Problem(target.name, "topology", message, "such as dgx-h100-16n")])
+    node = dims[0]["size"]
     flash = base.attention == "flash" and given.get("attention", ("flash",)) == ("flash",)
     axes = {**defaults(shape, count, node, flash), **{k: tuple(v) for k, v in given.items()}}
     names = several(given)

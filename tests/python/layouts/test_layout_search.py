@@ -276,3 +276,9 @@ def test_a_search_that_is_stopped_while_it_explains_keeps_its_answer() -> None:
     assert found.stopped and found.winner == whole.winner
     assert found.gap >= whole.gap and found.refused == []
     assert any("interrupted: 1 layout simulated" in each for each in found.warnings)
+
+
+def test_a_graph_of_switches_is_refused() -> None:
+    """Bytes are counted by dimension, and a graph has none."""
+    with pytest.raises(InputError, match="is a graph of switches"):
+        search("llama-3-8b", Platform.load("dgx-h100-superpod"), 1024, global_batch=1024)
