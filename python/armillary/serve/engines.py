@@ -103,6 +103,9 @@ class EngineFile:
     """Microseconds that the host takes to launch the kernels of a layer outside of graphs."""
     eager_experts: Annotated[float, Within(0, 10000)] = 0.0
     """The same of the experts of a layer."""
+    experts_launch: Annotated[float, Within(0, 1)] = 1.0
+    """Part of the fixed time of the kernels of experts that remains in a graph, where their
+    neighbors hide launches. They were measured alone."""
     layer: Annotated[float, Within(0, 1000)] = 0.0
     """Microseconds that each layer takes in addition to its kernels."""
     step: Annotated[float, Within(0, 1000)] = 0.0

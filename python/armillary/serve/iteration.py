@@ -167,7 +167,7 @@ class Iteration:
             *self._attention(),
         ]
         if self.model.experts:
-            found.append(self._experts())
+            found.append(self.experts())
             if self.layout.dp > 1:
                 found.append(self._exchange())
         if self.layout.tp > 1:
@@ -206,15 +206,19 @@ class Iteration:
         else:
             found = kernels.seconds(flat, self.platform) if flat else []
             pairs = zip(found, flat, strict=True)
-            times = iter([time - self._fused(shape) for time, shape in pairs])
+            times = iter([time - self._hidden(shape) for time, shape in pairs])
         return [sum(count * next(times) for count, _ in group) for group in groups]
 
-    def _fused(self, shape: Shape) -> float:
-        """Seconds of a product that its engine leaves to the kernel before it: the conversion of
-        the activations."""
-        if not isinstance(shape, Gemm) or shape.format not in self.engine.file.kernels.fused:
-            return 0.0
-        return kernels.one(shape, self.platform).parts.get("before", 0.0)
+    def _hidden(self, shape: Shape) -> float:
+        """Seconds of a kernel that do not count in its engine: the conversion of the activations of
+        a product, which is left to the kernel before it, and launches of experts' kernels."""
+        file = self.engine.file
+        if isinstance(shape, Gemm) and shape.format in file.kernels.fused:
+            return kernels.one(shape, self.platform).parts.get("before", 0.0)
+        if isinstance(shape, Experts):
+            launch = kernels.one(shape, self.platform).parts.get("launch", 0.0)
+            return (1.0 - file.experts_launch) * launch
+        return 0.0
 
     def _gemm(self, m: int, n: int, k: int, weights: str) -> Shape:
         named = self.engine.file.kernels
@@ -363,7 +367,7 @@ class Iteration:
             raise InputError([Problem("", "engine", message, ", ".join(known))])
         return known[self.generation]
 
-    def _experts(self) -> Term:
+    def experts(self) -> Term:
         """Products of the experts. Tokens of all ranks with attention of their own meet here."""
         model, layout = self.model, self.layout
         count = sum(many for layer, many in self._kinds() if model.has_experts(layer))

@@ -239,6 +239,32 @@ def test_platforms_without_measured_kernels_have_rooflines() -> None:
     assert found.ttft.mean > 2 * 512 * 4e9 / 1300e12
 
 
+def test_graphs_hide_a_part_of_the_launches_of_experts() -> None:
+    """Drawn parts: the experts of every layer take that much less, whatever the tokens."""
+    draw = random.Random(11)
+    load = drawn(4, Lengths(64), Lengths(8))
+    engine = load_engine("vllm")
+    words = {"model": model("qwen3-30b-a3b"), "layout": Layout(tp=2), "longest": load.longest}
+    layers = 48
+
+    def experts(part: float) -> tuple[float, ...]:
+        file = dataclasses.replace(engine.file, experts_launch=part)
+        found = engines(load, engine=dataclasses.replace(engine, file=file), **words)
+        return next(term.seconds for term in found.terms if term.name == "experts")
+
+    shape = Experts(
+        tokens=1, hidden=2048, inner=768, experts=128, top_k=8, tp=2, format="bf16",
+        kernels="triton", library="vllm", routing="power_law_1.2",
+    )  # fmt: skip
+    launch = kernels.one(shape, Platform.load("dgx-h100")).parts["launch"]
+    whole = experts(1.0)
+    for _ in range(3):
+        part = draw.random()
+        less = [all_ - rest for all_, rest in zip(whole, experts(part), strict=True)]
+        assert less[0] == pytest.approx((1 - part) * layers * launch, rel=1e-6)
+        assert min(experts(part)) > 0
+
+
 def test_rooflines_are_near_fitted_kernels() -> None:
     """On a platform that has both, every kind within a factor of 2.5 of the fitted time."""
     platform = Platform.load("dgx-h100")

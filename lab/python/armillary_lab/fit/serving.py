@@ -22,22 +22,24 @@ from numpy.typing import NDArray
 
 from armillary.errors import InputError
 from armillary.serve import Engines, serve
-from armillary.serve.iteration import overheads
+from armillary.serve.iteration import Iteration, overheads
 
 from .. import command
 from ..measured.serving import Run, runs
 from ..predict.serving import MODELS, engines, load
 
-KEYS = ("layer", "eager", "eager_experts", "request", "front", "front_token")
+KEYS = ("layer", "eager", "eager_experts", "experts_launch", "request", "front", "front_token")
 """Keys of an engine's file that are fitted, in its units."""
 START = {
     "layer": 2.0, "eager": 500.0, "eager_experts": 500.0, "request": 4.0, "front": 10.0,
-    "front_token": 4.0,
+    "front_token": 4.0, "experts_launch": 0.5,
 }  # fmt: skip
 SPREAD = {
     "layer": 3.0, "eager": 300.0, "eager_experts": 300.0, "request": 4.0, "front": 10.0,
-    "front_token": 4.0,
+    "front_token": 4.0, "experts_launch": 0.3,
 }  # fmt: skip
+MOST = {"experts_launch": 1.0}
+"""Largest values, where there are any; no value is below 0."""
 PULL = 2.0
 TTFT = 1 / 3
 """Weight of a TTFT, that of a TPOT is 1."""
@@ -84,12 +86,21 @@ def known(engine: str, every: int = 1) -> list[Run]:
 
 
 def with_values(found: Engines, values: Values) -> Engines:
-    """The same engines with other host times."""
+    """The same engines with other host times. Versions that hide no launches keep to that."""
     changes: dict[str, Any] = dict(values)
+    if found.engine.file.experts_launch == 1.0:
+        changes["experts_launch"] = 1.0
     file = replace(found.engine.file, **changes)
-    kernels = [term for term in found.terms if term.name not in ("layers", "requests", "host")]
+    fitted = ("layers", "requests", "host", "experts")
+    kernels = [term for term in found.terms if term.name not in fitted]
     layers = -(-found.model.layers // found.layout.pp)
     engine = replace(found.engine, file=file)
+    if found.model.experts:
+        iteration = Iteration(
+            found.model, found.layout, found.precision, engine, found.platform,
+            tokens=found.tokens, sequences=found.sequences, longest=found.longest,
+        )  # fmt: skip
+        kernels.append(iteration.experts())
     return replace(found, engine=engine, terms=(*kernels, *overheads(file, layers)))
 
 
@@ -154,7 +165,7 @@ def solved(found: Slope, kept: Callable[[Run], bool]) -> Array:
         values, *_ = np.linalg.lstsq(
             np.concatenate([top, pull]), np.concatenate([wanted * near, pull @ start]), rcond=None
         )
-        values = np.maximum(values, 0.0)
+        values = np.clip(values, 0.0, [MOST.get(key, np.inf) for key in KEYS])
     return values
 
 

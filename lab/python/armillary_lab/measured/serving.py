@@ -17,6 +17,12 @@ What the source does not say, found by comparing its own rows:
   `spec-decoding`. Other extracts are kept where their image or day has no drafts (`_DRAFTS`).
 - Aggregated rows of GB200 have the sum of the pools of a disaggregated run as `tp`.
 - Disaggregated rows have the number of workers in the last extract alone.
+- Nine rows of gpt-oss on the H100 have 512 requests at a time, and no row has 128 or 256. In each
+  of them the time to the first token is 4.2 to 4.8 times the time of the rest of a request. So ten
+  waves followed each other: all requests were sent at once, ten times the number that the engine
+  took (`max_num_seqs`). That number is not in the row, and 512 was not a limit.
+- Rows without a version are of November 2025, and have no layout of experts and of attention. The
+  benchmark's configuration of that time has it (`serving_layouts.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +36,7 @@ from functools import cache
 from importlib import resources
 
 from .published import tables
+from .serving_layouts import laid_out
 
 Row = Mapping[str, str]
 DUMP = "infx_dump_2026-04-27"
@@ -41,6 +48,10 @@ _DRAFTS = {
 """Images and days of runs that draft: InferenceX's configurations `dsr1-*-trt-mtp`."""
 _MIXED = ("b200", "sglang", "fp8", "0.5.9")
 """DeepSeek with and without drafts on the same day and image."""
+_UNLIMITED = ("h100", "vllm", "512")
+"""GPU, engine and number of requests of runs whose number of requests is unknown."""
+UNLIMITED = "the number of requests at a time is unknown"
+"""Why they are not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +138,23 @@ def _run(row: Row, seen: dict[tuple[object, ...], str]) -> Run | Unused:
         return Unused(row["id"], "a count that is not a number")
 
 
+def _unknown(row: Row) -> str:
+    """Why a row is not used; nothing where it is."""
+    if row["mode"] == "agg" and row["system"] == "gb200":
+        return "the sum of pools in place of a layout"
+    if row["mode"] == "disagg" and not row["p_workers"]:
+        return "a disaggregated run without the number of workers"
+    if (row["system"], row["backend"], row["conc"]) == _UNLIMITED:
+        return UNLIMITED
+    return ""
+
+
 def _read(row: Row, seen: dict[tuple[object, ...], str]) -> Run | Unused:
     name = row["id"]
-    if row["mode"] == "agg" and row["system"] == "gb200":
-        return Unused(name, "the sum of pools in place of a layout")
-    if row["mode"] == "disagg" and not row["p_workers"]:
-        return Unused(name, "a disaggregated run without the number of workers")
+    if reason := _unknown(row):
+        return Unused(name, reason)
     if row["mode"] == "agg":
-        pools: tuple[Pool, ...] = (_pool(row, ""),)
+        pools: tuple[Pool, ...] = (_pool(row, "") if row["backend_version"] else _unsaid(row),)
     else:
         pools = (_pool(row, "p_"), _pool(row, "d_"))
     key = (row["system"], row["backend"], row["precision"], row["isl"], row["osl"], row["conc"])
@@ -168,6 +188,25 @@ def _pool(row: Row, pool: str) -> Pool:
     if moe_tp > 1 and ep > 1 and not pool:
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
     return Pool(workers, tp, pp, dp, ep)
+
+
+def _unsaid(row: Row) -> Pool:
+    """The pool of a row without a version."""
+    said = _pool(row, "")
+    if said.dp > 1 or said.ep > 1:
+        return said
+    lengths = int(row["isl"]), int(row["osl"])
+    return _by_configuration(
+        row["backend"], row["system"], row["model"].rpartition("/")[2], row["precision"], lengths,
+        int(row["conc"]), said.gpus,
+    )  # fmt: skip
+
+
+def _by_configuration(
+    engine: str, gpu: str, model: str, precision: str, lengths: tuple[int, int], busy: int, tp: int
+) -> Pool:
+    dp, ep = laid_out(engine, gpu, model, precision, lengths, busy, tp)
+    return Pool(1, tp // dp, 1, dp, ep)
 
 
 _MODELS = {
@@ -215,10 +254,13 @@ def _of_page(name: str, row: Row, day: str) -> Run | Unused:
     prompt, _, output = row["isl_osl"].partition("-")
     if prompt not in _LENGTHS or output not in _LENGTHS:
         return Unused(name, f"unknown lengths: {row['isl_osl']}")
+    model, lengths, busy = _MODELS[row["model"]], (_LENGTHS[prompt], _LENGTHS[output]), row["conc"]
+    pool = _by_configuration(
+        engine, gpu, model, row["precision"], lengths, int(busy), int(row["tp"])
+    )
     return Run(
-        name, "page", row["scraped"], gpu, _MODELS[row["model"]], engine, "", row["precision"],
-        _LENGTHS[prompt], _LENGTHS[output], int(row["conc"]),
-        (Pool(1, int(row["tp"]), 1, 1, 1),), None, None, _number(row["tput_per_gpu"]),
+        name, "page", row["scraped"], gpu, model, engine, "", row["precision"], *lengths,
+        int(busy), (pool,), None, None, _number(row["tput_per_gpu"]),
         _number(row["median_interactivity_tok_s_user"]),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import command
-from ..measured.serving import Run, runs
+from ..measured.serving import UNLIMITED, Run, measured
 from ..predict.serving import LATER, MODELS, Prediction, predict
 from .serving import Spread, spread, throughput
 
@@ -23,8 +23,18 @@ EVERY = 12
 
 
 def chosen() -> list[Run]:
-    """Runs whose engines do all of a request, spread over all."""
-    return [run for run in runs() if len(run.pools) == 1 and run.ttft and run.tpot][::EVERY]
+    """Runs whose engines do all of a request, spread over all. Rows whose number of requests is
+    unknown have a place, so that the recorded runs stay the same."""
+    rows = [
+        each
+        for each in measured()
+        if (
+            len(each.pools) == 1 and each.ttft and each.tpot
+            if isinstance(each, Run)
+            else each.reason == UNLIMITED
+        )
+    ]
+    return [each for each in rows[::EVERY] if isinstance(each, Run)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ LEAST = 5
 """Deployments of a group that one is chosen from."""
 GOOD = 0.95
 """Part of the best throughput that a choice should reach."""
+MISS = 0.1
+"""Part of its speed by which a choice may miss as measured. One that misses by more counts as 0."""
+MARGINS = (0.0, 0.05)
+"""Parts of the speed by which predictions may miss it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +98,14 @@ class Choice:
     """Measured throughput of the choice over the best one; 0 of a choice that is too slow."""
 
 
-def choices(found: Sequence[Prediction]) -> list[Choice]:
+def choices(found: Sequence[Prediction], margin: float = 0.0, miss: float = MISS) -> list[Choice]:
     """For each group with at least 5 deployments, and each speed on its measured frontier: the
-    deployment with the most predicted throughput among those that are predicted to be as fast.
+    deployment with the most predicted throughput among those that are predicted to be as fast, but
+    for `margin` of the speed.
 
     A group is a source, a model, a GPU and a pair of lengths; engines, formats and layouts
-    compete. The slower throughputs of choices that miss the speed as measured count as 0."""
+    compete. Throughputs of choices that miss the speed as measured, by more than `miss` of it,
+    count as 0."""
     groups: dict[tuple[object, ...], list[Prediction]] = {}
     for each in found:
         run = each.run
@@ -109,7 +115,7 @@ def choices(found: Sequence[Prediction]) -> list[Choice]:
     result = []
     for key, members in groups.items():
         if len(members) >= LEAST:
-            result += [_choice(key, members, least) for least in frontier(members)]
+            result += [_choice(key, members, each, margin, miss) for each in frontier(members)]
     return result
 
 
@@ -124,14 +130,20 @@ def frontier(members: Iterable[Prediction]) -> list[float]:
     return found
 
 
-def _choice(key: tuple[object, ...], members: Sequence[Prediction], least: float) -> Choice:
+def _choice(
+    key: tuple[object, ...],
+    members: Sequence[Prediction],
+    least: float,
+    margin: float,
+    miss: float,
+) -> Choice:
     best = max(_rate(each.run) for each in members if _speed(each.run) >= least)
-    fast = [each for each in members if each.speed >= least]
+    fast = [each for each in members if each.speed >= least * (1 - margin)]
     # Where nothing is predicted to be fast enough, the fastest is taken.
     chosen = (
         max(fast, key=lambda each: each.rate) if fast else max(members, key=lambda each: each.speed)
     )
-    reached = _rate(chosen.run) / best if _speed(chosen.run) >= least * 0.9 else 0.0
+    reached = _rate(chosen.run) / best if _speed(chosen.run) >= least * (1 - miss) else 0.0
     return Choice(key, least, min(reached, 1.0))
 
 
@@ -216,19 +228,21 @@ def table(found: Sequence[Prediction], named: Sequence[tuple[str, Error]]) -> li
     return lines
 
 
-def _chosen(found: Sequence[Prediction]) -> str:
-    made = choices(found)
-    if not made:
-        return "no group has enough deployments"
-    good = sum(each.reached >= GOOD for each in made)
-    groups = dict[tuple[object, ...], list[float]]()
-    for each in made:
-        groups.setdefault(each.group, []).append(each.reached)
-    whole = sum(sum(part) / len(part) >= GOOD for part in groups.values())
-    return (
-        f"{good} of {len(made)} choices reach {GOOD:.0%} of the best measured throughput "
-        f"({good / len(made):.0%}); in {whole} of {len(groups)} groups they do on average"
-    )
+def _chosen(found: Sequence[Prediction]) -> list[str]:
+    """How many choices reach `GOOD`, and in how many groups all of them do on average."""
+    lines = ["| margin | may miss by | choices | reach 95 % | groups | reach it on average |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
+    for margin in MARGINS:
+        for miss in (MISS, 0.0):
+            made = choices(found, margin, miss)
+            groups = dict[tuple[object, ...], list[float]]()
+            for each in made:
+                groups.setdefault(each.group, []).append(each.reached)
+            whole = sum(sum(part) / len(part) >= GOOD for part in groups.values())
+            good = sum(each.reached >= GOOD for each in made) / max(1, len(made))
+            numbers = (f"{margin:.0%}", f"{miss:.0%}", len(made), f"{good:.0%}", len(groups), whole)
+            lines.append(f"| {' | '.join(map(str, numbers))} |")
+    return lines
 
 
 def of_file(path: str) -> tuple[int, list[Left], list[Score]]:
@@ -312,7 +326,7 @@ def _report(title: str, found: Sequence[Prediction], left: dict[str, int]) -> li
         if one and one[0].run.tpot
         else [("throughput", rate), ("tokens/s/user", speed)]
     )
-    lines = [f"## {title}", "", *table(one, named), "", _chosen(one), ""]
+    lines = [f"## {title}", "", *table(one, named), "", *_chosen(one), ""]
     if two:
         lines += ["disaggregated:", "", *table(two, named), ""]
     lines += [f"- {count} rows left out: {reason}" for reason, count in sorted(left.items())]
