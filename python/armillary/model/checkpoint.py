@@ -7,6 +7,7 @@ Sources: huggingface/transformers, `src/transformers/utils/quantization_config.p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -60,11 +61,54 @@ def read_checkpoint(quantization: object) -> Checkpoint | None:
 
 
 def _stated(quantization: Mapping[Any, Any]) -> Checkpoint | None:
+    method = quantization.get("quant_method")
+    if method == "mxfp4":  # The experts alone, as in gpt-oss.
+        return Checkpoint("bf16", "mxfp4")
+    found, plain = _format(quantization), _plain(quantization)
+    if found is None or plain is None or plain <= _SMALL:
+        return found if plain is not None else None
+    # Kimi-K2-Thinking: nothing but experts that tokens choose.
+    return Checkpoint("bf16", found.weights) if plain - _SMALL == _ALL_BUT_EXPERTS else None
+
+
+_SMALL = frozenset({"lm_head", "gate", "router", "norm", "embed", "bias", "vision"})
+"""Modules in 16 bits that have a small part of the weights, or no part in text."""
+_ALL_BUT_EXPERTS = frozenset({"self_attn", "shared_experts", "mlp"})
+_MODULES = {
+    "self_attn": "self_attn", "shared_experts": "shared_experts", "lm_head": "lm_head",
+    "visual": "vision", "vision": "vision", "multi_modal": "vision", "embed": "embed",
+    "norm": "norm", "router": "router", "e_score_correction_bias": "bias",
+}  # fmt: skip
+"""Modules by a part of their names."""
+
+
+def _plain(quantization: Mapping[Any, Any]) -> frozenset[str] | None:
+    """Kinds of modules that stay in 16 bits; `None` if one is not known."""
+    found: set[str] = set()
+    for key in ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules"):
+        names = quantization.get(key) or []
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            return None
+        for name in names:
+            kinds = {kind for part, kind in _MODULES.items() if part in name}
+            if not kinds and _MLP.search(name):
+                kinds = {"mlp"}
+            elif not kinds and _GATE.search(name):
+                kinds = {"gate"}
+            if not kinds:
+                return None
+            found |= kinds
+    return frozenset(found)
+
+
+_GATE = re.compile(r"(^|\.)gate$")
+_MLP = re.compile(r"mlp\\?\..*(gate|up|down)")
+
+
+def _format(quantization: Mapping[Any, Any]) -> Checkpoint | None:
     match quantization.get("quant_method"):
         case "fp8":
             return Checkpoint("fp8_block" if quantization.get("weight_block_size") else "fp8")
-        case "mxfp4":  # The experts alone, as in gpt-oss.
-            return Checkpoint("bf16", "mxfp4")
         case "awq" | "gptq":
             return _integers(quantization.get("bits"))
         case "modelopt":

@@ -183,10 +183,3 @@ def _notes(reader: Reader) -> Iterator[str]:
             f"num_nextn_predict_layers {modules} is left out; --mtp {modules} trains "
             "multi-token prediction"
         )
-    quantized = reader.values.get("quantization_config")
-    if isinstance(quantized, Mapping):
-        method = quantized.get("quant_method", "some method")
-        yield (
-            f"quantization_config ({method}) is for inference: --precision says in which numbers "
-            "the model is trained"
-        )

@@ -60,7 +60,6 @@ VERSIONS = {
     "glm-5.1": "glm-5",
     "deepseek-v3.2-exp": "deepseek-v3.2",
     "kimi-k2-instruct-0905": "kimi-k2",
-    "kimi-k2-thinking": "kimi-k2",
     "mistral-7b-v0.3": "mistral-7b",
     "mistral-7b-instruct-v0.3": "mistral-7b",
     "mixtral-8x7b-v0.1": "mixtral-8x7b",
@@ -89,6 +88,7 @@ def preset_of(name: str, presets: Collection[str]) -> str | None:
 
 
 def _untuned(name: str) -> str:
-    for end in TUNED:
+    """Without all ends of `TUNED`, in any order."""
+    while end := next((each for each in TUNED if name.endswith(each)), None):
         name = name.removesuffix(end)
     return name

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 
 from ..errors import InputError
+from ..model.checkpoint import PLAIN
 from ..model.decoder_reader import decoder
 from ..model.files import Model, load_model
 from ..model.weights import active_parameters, parameters
@@ -68,7 +69,8 @@ def generate(model: Model, family: str, options: Mapping[str, object]) -> Worklo
     plan = DecoderPlan(Setting(shape, par))
     programs, memories = stage_programs(plan)
     summary = _summary(model, plan, programs[:: len(rings(par))], memories)
-    return spread(model.name, par, programs, summary, (*model.notes, *_assumed(plan)))
+    notes = (*model.notes, *_stored(model), *_assumed(plan))
+    return spread(model.name, par, programs, summary, notes)
 
 
 def _summary(
@@ -101,9 +103,17 @@ def _summary(
             par.schedule, par.pp, par.micro_batches, par.virtual_stages, par.overlap_passes
         ),
         classes=tuple(classes),
-        notes=(*model.notes, *_notes(plan), *_assumed(plan)),
+        notes=(*model.notes, *_stored(model), *_notes(plan), *_assumed(plan)),
         tokens=(par.global_batch or 0) * (par.seq or 0),
     )
+
+
+def _stored(model: Model) -> tuple[str, ...]:
+    """A note where a configuration states formats that training does not use."""
+    if model.checkpoint == PLAIN or not model.file.endswith(".json"):
+        return ()
+    said = "quantization_config is for inference: --precision says in which numbers the model is"
+    return (f"{said} trained",)
 
 
 def _notes(plan: DecoderPlan) -> list[str]:

@@ -15,6 +15,12 @@ from armillary.serve.layout import Precision, precision
 
 GROUP = {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int"}}
 
+KIMI = [
+    "lm_head", "re:.*self_attn.*", "re:.*shared_experts.*",
+    "re:.*mlp\\.(gate|up|gate_up|down)_proj.*",
+]  # fmt: skip
+"""Modules of Kimi-K2-Thinking in 16 bits."""
+
 
 def compressed(*groups: object) -> dict[str, Any]:
     named = {f"group_{number}": each for number, each in enumerate(groups)}
@@ -33,6 +39,9 @@ def compressed(*groups: object) -> dict[str, Any]:
         ({"quant_method": "gptq", "bits": 8}, Checkpoint("int8")),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, Checkpoint("nvfp4")),
         (compressed(GROUP), Checkpoint("int4")),
+        ({**compressed(GROUP), "ignore": ["lm_head"]}, Checkpoint("int4")),
+        ({"quant_method": "fp8", "modules_to_not_convert": ["gate", "lm_head"]}, Checkpoint("fp8")),
+        ({**compressed(GROUP), "ignore": KIMI}, Checkpoint("bf16", "int4")),
         (
             compressed({"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}}),
             Checkpoint("fp8"),
@@ -56,6 +65,11 @@ def test_what_configurations_state(quantization: object, formats: Checkpoint) ->
         {"quant_method": "compressed-tensors"},
         compressed(),
         compressed(GROUP, GROUP),
+        {**compressed(GROUP), "ignore": ["lm_head", "re:.*self_attn.*"]},
+        {**compressed(GROUP), "ignore": ["model.layers.0"]},
+        {**compressed(GROUP), "ignore": [7]},
+        {"quant_method": "fp8", "modules_to_not_convert": "lm_head"},
+        {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.3.mlp.up_proj"]},
         compressed(7),
         compressed({"targets": ["Linear"]}),
         compressed({**GROUP, "targets": ["re:.*experts.*"]}),

@@ -27,6 +27,8 @@ from armillary.workload import is_model
         ("google/gemma-3-27b-it", "gemma-3-27b"),
         ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b"),
         ("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
+        ("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi-k2-thinking"),
         ("LLAMA-3-8B", "llama-3-8b"),
     ],
 )
