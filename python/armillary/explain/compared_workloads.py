@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from .. import documents
 from ..errors import InputError, Problem
 from ..report.page import Brief, Page, Section, Table
-from ..report.quantity import number, size
+from ..report.quantity import number, operations, size
 from ..units import counted
 from ..workload import Workload, load
 from .explanation import Comparison
@@ -28,6 +28,16 @@ _PRODUCTS = ("gemm", "grouped")
 _ACCESSES = ("load", "store")
 _ALLOWED = "two or more workloads, and nothing else"
 _SHOWN = 20
+_NAMED = 3
+"""Kinds of kernels that the verdict names."""
+_NUMBERS: dict[str, Callable[[int], str]] = {
+    "count": number,
+    "operations": operations,
+    "bytes": size,
+}
+"""Numbers of kernels, and how each is written."""
+_VISIBLE = 0.05
+"""Per cent that one digit after the point shows."""
 _Product = tuple[int, int, int, int, int]
 """Batch, smaller and larger side, depth, bytes of an element."""
 _Call = tuple[str, int, int, int]
@@ -122,6 +132,7 @@ def _pair(a: RanksWork, b: RanksWork) -> dict[str, Any]:
         }
         for kind in sorted({*a.kernels, *b.kernels})
     ]
+    kernels.sort(key=lambda row: not _changed(row))
     return {"products": products, "collectives": calls, "kernels": kernels}
 
 
@@ -131,25 +142,53 @@ def _rows(a: Counter[Any], b: Counter[Any]) -> list[tuple[Any, int, int]]:
     return [(key, a[key], b[key]) for key in keys]
 
 
-def _differing(rows: Sequence[dict[str, Any]]) -> int:
-    return sum(row["a"] != row["b"] for row in rows)
+def _unequal(row: dict[str, Any]) -> bool:
+    return bool(row["a"] != row["b"])
+
+
+def _changed(kernel: dict[str, Any]) -> list[str]:
+    """The numbers of a kind of kernels that differ."""
+    return [name for name in _NUMBERS if kernel[f"a_{name}"] != kernel[f"b_{name}"]]
 
 
 def _verdict(base: str, pair: dict[str, Any]) -> str:
     said = []
-    for what, rows in (("products", pair["products"]), ("collectives", pair["collectives"])):
-        several = _differing(rows)
+    for what in ("products", "collectives", "kernels"):
+        rows = pair[what]
+        different = _changed if what == "kernels" else _unequal
+        differing = [row for row in rows if different(row)]
+        called = "other kernels" if what == "kernels" else what
         kinds = counted(len(rows), "kind")
         if not rows:
-            said.append(f"There are no {what}.")
-        elif several:
-            said.append(f"Of {kinds} of {what}, {several:,} differ.")
+            said.append(f"There are no {called}.")
+        elif not differing:
+            said.append(f"All {called} ({kinds}) are equal.")
         else:
-            said.append(f"All {what} ({kinds}) are equal.")
-    moved = [sum(row[f"{side}_bytes"] for row in pair["kernels"]) for side in "ab"]
-    share = f" ({(moved[1] / moved[0] - 1) * 100:+.1f} %)" if moved[0] else ""
-    other = f"Other kernels move {size(moved[1])} instead of {size(moved[0])}{share}."
-    return f"{pair['name']} against {base}: {' '.join(said)} {other}"
+            verb = "differs" if len(differing) == 1 else "differ"
+            named = f": {_named(differing)}" if what == "kernels" else ""
+            said.append(f"Of {kinds} of {called}, {len(differing):,} {verb}{named}.")
+    return f"{pair['name']} against {base}: {' '.join(said)}"
+
+
+def _named(kernels: Sequence[dict[str, Any]]) -> str:
+    """Kinds that differ and by what, such as `attention (operations -76.6 %)`."""
+    said = [
+        f"{row['kind']} ({', '.join(f'{name} {_share(row, name)}' for name in _changed(row))})"
+        for row in kernels[:_NAMED]
+    ]
+    more = len(kernels) - _NAMED
+    return ", ".join([*said, f"{more:,} more"] if more > 0 else said)
+
+
+def _share(kernel: dict[str, Any], name: str) -> str:
+    """The change of a number; empty where it is equal."""
+    one, two = kernel[f"a_{name}"], kernel[f"b_{name}"]
+    if one == two:
+        return ""
+    if not one:
+        return "from none"
+    change = (two / one - 1) * 100
+    return f"{change:+.1f} %" if abs(change) >= _VISIBLE else f"{two - one:+,}"
 
 
 def _sections(base: str, pair: dict[str, Any]) -> list[Section]:
@@ -196,9 +235,10 @@ def _counts(row: dict[str, Any]) -> tuple[Any, Any, str]:
 def _kernels(rows: Sequence[dict[str, Any]], heads: tuple[str, str, str]) -> Table:
     cells = []
     for row in rows:
-        one, two = row["a_bytes"], row["b_bytes"]
-        change = f"{(two / one - 1) * 100:+.1f} %" if one and one != two else ""
-        counts = number(row["a_count"]), number(row["b_count"])
-        cells.append((row["kind"], *counts, size(one), size(two), change))
-    names = ("Kind", f"In {heads[0]}", f"In {heads[1]}", *heads)
-    return Table("Other kernels of all ranks", names, cells, labels=1)
+        for name, text in _NUMBERS.items():
+            one, two = row[f"a_{name}"], row[f"b_{name}"]
+            if one or two:
+                cells.append((row["kind"], name, text(one), text(two), _share(row, name)))
+    names = ("Kind", "Number", *heads)
+    title = "Other kernels of all ranks, those that differ first"
+    return Table(title, names, cells, labels=2)

@@ -62,6 +62,54 @@ def test_numbers_are_those_of_all_ranks(seed: int) -> None:
     assert kernels["b_operations"] == 4 * 5 * b["kernel"]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_kernels_differ_by_any_number(seed: int) -> None:
+    """By runs, operations or bytes: the verdict names the kind, and its rows come first."""
+    chance = random.Random(seed)
+    kinds = ("attention", "elementwise", "normalization", "other")
+    base = {kind: [chance.randint(1, 9) for _ in range(3)] for kind in kinds}
+    other = {kind: [*numbers] for kind, numbers in base.items()}
+    changed = sorted(chance.sample(sorted(base), chance.randint(0, 4)))
+    numbers = {kind: chance.randrange(3) for kind in changed}
+    for kind, at in numbers.items():
+        other[kind][at] *= 4
+    found = arm.compare(_kernels(base), _kernels(other), names=["one", "two"])
+    verdict = found.page.verdict
+    rows = [row["kind"] for row in found.data["pairs"][0]["kernels"]]
+    assert rows == [*changed, *(kind for kind in sorted(base) if kind not in changed)]
+    assert ("All other kernels (4 kinds) are equal." in verdict) == (not changed)
+    # More runs also have more operations and bytes.
+    names = [["count", "operations", "bytes"], ["operations"], ["bytes"]]
+    said = [
+        f"{kind} ({', '.join(f'{name} +300.0 %' for name in names[numbers[kind]])})"
+        for kind in changed
+    ]
+    more = [f"{len(said) - 3} more"] if len(said) > 3 else []
+    if changed:
+        verb = "differs" if len(changed) == 1 else "differ"
+        named = ", ".join(said[:3] + more)
+        wanted = f"Of 4 kinds of other kernels, {len(changed)} {verb}: {named}."
+        assert verdict.endswith(wanted)
+
+
+def _kernels(runs: dict[str, list[int]]) -> arm.Workload:
+    """A rank that runs kernels by kind: how often, operations and bytes of each."""
+    program = Program()
+    for kind, (count, operations, size) in runs.items():
+        for _ in range(count):
+            program.compute("a", [], operations=operations, bytes=size, kernel=kind)
+    return arm.Workload.listed("kernels", [program], [0], {})
+
+
+def test_a_window_differs_by_operations_alone(tmp_path: Path, armillary: Armillary) -> None:
+    """Attention over a window runs as often and moves the same bytes."""
+    for name, more in (("full", {}), ("near", {"window": 8})):
+        transformer(Model("small", "transformer", MODEL | more)).write(tmp_path / name)
+    run = armillary("compare", str(tmp_path / "full"), str(tmp_path / "near"))
+    text = " ".join(run.stdout.split())
+    assert "kinds of other kernels, 1 differs: attention (operations -" in text
+
+
 def test_what_differs_is_named(tmp_path: Path, armillary: Armillary) -> None:
     """Sequence parallelism has other collectives and the same products, but for the loss."""
     model = Model("small", "transformer", MODEL)
