@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..serve.fleet import Fleet
     from ..serve.intervals import Uncertain
     from ..serve.limits import Limits
+    from ..serve.scaling import Rule
     from ..serve.what_if import Change
 
 _REQUESTS = 200
@@ -48,7 +49,7 @@ def serve(model: ModelName, each: ServeOptions) -> None:
     with output.guard("armillary serve --help"):
         from ..model.files import load_model
         from ..report import serving, serving_scaled, words
-        from ..serve import autoscale, scaling
+        from ..serve import autoscale
         from ..serve.document import Price, as_dict, table
         from ..serve.what_if import ordered
         from ..serve.words import limits
@@ -77,7 +78,7 @@ def serve(model: ModelName, each: ServeOptions) -> None:
             message = "GPUs for tokens have no price"
             raise InputError([Problem("", "--prefill-price", message, "with --price")])
         price = None if each.price is None else Price(each.price, each.prefill_price)
-        by = None if each.autoscale is None else scaling.rule(each.autoscale)
+        by = None if each.autoscale is None else _rule(each, each.autoscale)
         fleet, found, warnings = _served(loaded, each)
         for warning in warnings:
             output.log(f"warning: {warning}")
@@ -155,7 +156,7 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
     """The deployment, the result, and warnings."""
     from ..model.decoder_reader import decoder
     from ..platform import Platform
-    from ..serve import deploy, load_engine
+    from ..serve import autoscale, deploy, load_engine
     from ..serve.engines import changed
     from ..serve.fleet import Fleet
     from ..serve.transfer import transfer
@@ -207,6 +208,8 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
         output.log(f"timeline written to {each.timeline}{part}; https://ui.perfetto.dev opens it")
     if queue_grows(found):
         warnings.append("the queue grows: latencies depend on the number of requests")
+    if each.autoscale is not None:
+        warnings.append(autoscale.apart(found))
     return fleet, found, warnings
 
 
@@ -215,6 +218,23 @@ def _check_apart(each: ServeOptions) -> None:
         if getattr(each, name) is not None and each.prefill is None:
             message = "nothing goes from engine to engine"
             raise InputError([Problem("", flag(name), message, "with --prefill, or without it")])
+
+
+def _rule(each: ServeOptions, text: str) -> Rule:
+    """The rule, which says how many engines there are; outputs of one fleet are not those of it."""
+    from ..serve import scaling
+
+    found, given = scaling.rule(text), []
+    if each.replicas != 1:
+        why = "the rule of --autoscale says how many engines there are"
+        given.append(Problem("", "--replicas", why, "leave it out: min and max of the rule"))
+    for name in ("csv", "timeline"):
+        if getattr(each, name) is not None:
+            why = "has one fleet of a fixed size, and --autoscale compares several"
+            given.append(Problem("", flag(name), why, "without --autoscale, with --replicas N"))
+    if given:
+        raise InputError(given)
+    return found
 
 
 def _check_network(fleet: Fleet, each: ServeOptions) -> None:

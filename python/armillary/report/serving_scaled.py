@@ -27,7 +27,8 @@ def section(by: Rule, found: Sequence[Scaled], limits: Limits, dollars: float | 
 def _table(by: Rule, found: Sequence[Scaled], limits: Limits, dollars: float | None) -> Table:
     from ..serve.autoscale import share as kept
 
-    heads = ("fleet", "engines", "GPU-hours", "goodput", "kept", "TTFT p99", "TPOT p99")
+    rates = ("goodput", "kept") if limits.given else ("requests/s",)
+    heads = ("fleet", "engines", "GPU-hours", *rates, "TTFT p99", "TPOT p99")
     rows = []
     for each in found:
         served = each.served
@@ -36,14 +37,15 @@ def _table(by: Rule, found: Sequence[Scaled], limits: Limits, dollars: float | N
             f"{each.engines:.3g}",
             f"{each.gpu_hours:.4g}",
             f"{served.goodput(limits.ttft, limits.tpot):.3g}",
-            share(kept(served, limits)),
+            *([share(kept(served, limits))] if limits.given else []),
             time(served.ttft.p99 * NS_PER_S),
             time(served.tpot.p99 * NS_PER_S),
         ]
         rows.append((*cells, *([] if dollars is None else [f"${each.gpu_hours * dollars:,.2f}"])))
+    good = "Goodput is requests a second within the service level. " if limits.given else ""
     note = (
-        f"The same requests on each fleet. The rule: {by.said}. Goodput is requests a second "
-        "within the service level. GPU-hours end with the last token."
+        f"The same requests on each fleet. The rule: {by.said}. {good}"
+        "GPU-hours end with the last token."
     )
     return Table("Fleets", heads if dollars is None else (*heads, "cost"), rows, note)
 

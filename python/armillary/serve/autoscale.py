@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..units import counted
 from .fleet import Fleet
 from .limits import Limits
 from .load import Load
@@ -48,8 +49,8 @@ def autoscaled(
     engines = fleet.engines
     gpus = engines.layout.gpus
     if by.most * gpus > engines.platform.npus:
-        message = f"{by.most} engines of {gpus} GPUs, but {engines.platform.name} has "
-        raise wrong(f"{message}{engines.platform.npus}")
+        message = f"{counted(by.most, 'engine')} of {counted(gpus, 'GPU')}"
+        raise wrong(f"{message}, but {engines.platform.name} has {engines.platform.npus}")
     served = _with(fleet, by.most).serve(load, progress, scaling=by)
     assert served.lifetimes is not None
     changes, seconds = served.lifetimes
@@ -59,6 +60,12 @@ def autoscaled(
         served = _with(fleet, count).serve(load, progress)
         end = max(each.end for each in served.answers)
         yield Scaled(f"always {count}", served, count, count * gpus * end / _HOUR)
+
+
+def apart(found: Served) -> str:
+    """A warning: the engines that a result without the rule has."""
+    fixed = counted(found.engines.count, "engine")
+    return f"all but the table and chart of autoscaling is of {fixed}, without the rule"
 
 
 def sizes(by: Rule) -> list[int]:
@@ -75,7 +82,8 @@ def _with(fleet: Fleet, count: int) -> Fleet:
 
 
 def as_dict(by: Rule, found: list[Scaled], limits: Limits, dollars: float | None) -> dict[str, Any]:
-    """As JSON. `dollars` are those of a GPU for an hour."""
+    """As JSON. `dollars` are those of a GPU for an hour. Without limits there is no goodput."""
+    given = limits.given
     return {
         "rule": {
             "min": by.least,
@@ -91,8 +99,9 @@ def as_dict(by: Rule, found: list[Scaled], limits: Limits, dollars: float | None
                 "engines": each.engines,
                 "gpu_hours": each.gpu_hours,
                 "dollars": None if dollars is None else each.gpu_hours * dollars,
-                "goodput_per_s": each.served.goodput(limits.ttft, limits.tpot),
-                "share_within_slo": share(each.served, limits),
+                "requests_per_s": len(each.served.answers) / each.served.span,
+                "goodput_per_s": (each.served.goodput(limits.ttft, limits.tpot) if given else None),
+                "share_within_slo": share(each.served, limits) if given else None,
                 "ttft_ms": {name: 1e3 * value for name, value in each.served.ttft.row().items()},
                 "tpot_ms": {name: 1e3 * value for name, value in each.served.tpot.row().items()},
                 "engines_over_time": [

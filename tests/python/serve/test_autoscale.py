@@ -166,7 +166,7 @@ def test_the_verb_compares_fleets(armillary: Armillary, tmp_path: Path) -> None:
         ("max=2,concurrency=4,delay=nan", (), "invalid part"),
         ("max=2,concurrency=4,every=0s", (), "more often"),
         ("max=2,concurrency=4,speed=9", (), "invalid part"),
-        ("max=9,concurrency=4", (), "9 engines of 1 GPUs"),
+        ("max=9,concurrency=4", (), "9 engines of 1 GPU, but"),
         ("max=2,concurrency=4", ("--prefill", "tp=1"), "do not start and stop"),
     ],
 )
@@ -217,3 +217,31 @@ def test_finished_fleets_are_written_after_a_stop(tmp_path: Path) -> None:
     assert [each["said"] for each in found["autoscale"]["fleets"]] == ["autoscaled", "always 1"]
     assert found["result"]["intervals"]["level"] == 0.8
     assert found["what_if"] == []
+    assert run.stderr.count("autoscaling is of 1 engine, without the rule") == 1
+    assert found["warnings"][-1].startswith("all but the table and chart of autoscaling")
+
+
+def test_no_service_level_is_kept_where_none_is_given(armillary: Armillary, tmp_path: Path) -> None:
+    words = ("serve", "llama-3-8b", "-p", "dgx-h100", "--rate", "20", "--num-requests", "40")
+    more = ("--no-what-if", "--json", "s.json", "--autoscale", "max=2,concurrency=8,delay=1s")
+    run = armillary(*words, *more, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "requests/s" in run.stdout
+    assert "kept" not in run.stdout
+    assert "service level" not in run.stdout
+    found = json.loads((tmp_path / "s.json").read_text())
+    for fleet_ in found["autoscale"]["fleets"]:
+        assert fleet_["goodput_per_s"] is fleet_["share_within_slo"] is None
+    one = found["autoscale"]["fleets"][1]
+    assert one["requests_per_s"] == pytest.approx(found["result"]["requests_per_s"])
+
+
+@pytest.mark.parametrize("extra", [("--replicas", "4"), ("--csv", "-"), ("--timeline", "t.gz")])
+def test_options_of_one_fleet_are_refused(
+    armillary: Armillary, tmp_path: Path, extra: tuple[str, str]
+) -> None:
+    words = ("serve", "llama-3-8b", "-p", "dgx-h100", "--rate", "20", "--no-what-if")
+    run = armillary(*words, "--autoscale", "max=2,concurrency=8", *extra, cwd=tmp_path)
+    assert run.returncode == 2
+    assert f"in: {extra[0]}" in run.stderr
+    assert "--autoscale" in run.stderr
