@@ -73,7 +73,8 @@ def test_the_closed_form_is_close_to_the_simulation(engine: str, rounds: int) ->
     """The acceptance: 3 % at the median and 10 % at the 95th percentile. With SGLang's rules,
     requests that start together end together for a while, so runs are longer."""
     found = errors(usually(30, 1000), 53, engine, rounds)
-    for values, middle in zip(zip(*found, strict=True), (0.01, 0.02), strict=True):
+    limits = (0.01 if engine == "vllm" else 0.02, 0.02)
+    for values, middle in zip(zip(*found, strict=True), limits, strict=True):
         ordered = sorted(values)
         assert median(ordered) < middle
         assert ordered[int(0.95 * (len(ordered) - 1))] < 0.10
