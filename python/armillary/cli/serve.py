@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__, documents, files
 from ..errors import InputError, Problem, flag
+from ..units import counted
 from . import completion, output
 from .options import key_values, settings
 from .serve_options import LoadOptions, Recommender, SchedulerOptions, ServeOptions
@@ -19,6 +20,7 @@ from .verb_options import takes
 
 if TYPE_CHECKING:
     from ..model.files import Model
+    from ..platform import Platform
     from ..serve import Choices, Engines, Layout, Load, Precision, Served
     from ..serve.autoscale import Scaled
     from ..serve.fleet import Fleet
@@ -187,7 +189,7 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
         split, count = pool(each.prefill, "--prefill")
         other = target
         if each.prefill_platform is not None:
-            other = Platform.load(each.prefill_platform)
+            other = _prefill_platform(each.prefill_platform, split.gpus * count)
             warnings += other.warnings
         first = deploy(
             shape, other, engine, split, precision, count=count, longest=longest,
@@ -322,6 +324,18 @@ def _engine_values(each: ServeOptions) -> dict[str, object]:
         key: documents.parse_yaml(value, f"--engine-set {key}", allowed).value
         for key, value in pairs.items()
     }
+
+
+def _prefill_platform(name: str, gpus: int) -> Platform:
+    """The platform of engines for prompts, which has their GPUs."""
+    from ..platform import Platform
+
+    found = Platform.load(name)
+    if gpus > found.npus:
+        message = f"engines for prompts have {counted(gpus, 'GPU')}, and {name} {found.npus}"
+        way = "a larger platform or smaller engines: --npus and --set change that of -p alone"
+        raise InputError([Problem("", "--prefill-platform", message, way)])
+    return found
 
 
 def _check_room(first: Engines, main: Engines) -> None:

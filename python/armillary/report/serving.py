@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..serve.deployment import same
 from ..serve.document import cost, measured, outputs, steady_means
 from ..serve.limits import Limits
 from ..serve.verdict import verdict
@@ -63,9 +64,12 @@ def _upper(text: str) -> str:
 
 
 def _platforms(found: Served) -> str:
-    first = found.engines.platform.name
-    later = found.decode.platform.name if found.decode else first
-    return first if first == later else f"{first} for prompts and {later} for tokens"
+    first = found.engines.platform
+    later = found.decode.platform if found.decode else first
+    if same(first, later):
+        return first.name
+    other = "another " if first.name == later.name else ""
+    return f"{first.name} for prompts and {other}{later.name} for tokens"
 
 
 def _deployment(found: Served) -> str:

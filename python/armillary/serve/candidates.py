@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..model.decoder import Decoder
 from ..platform import Platform
 from .closed_form import Balance, Means, balances
-from .deployment import Engines, deploy
+from .deployment import Engines, deploy, same
 from .engines import Engine
 from .layout import Layout, Precision
 from .limits import Limits
@@ -204,9 +204,9 @@ def across(all_: Sequence[Tried], prices: Mapping[str, float] | None = None) -> 
             if not one.first or not other.later:
                 continue
             ends = (one.first[0][0], other.later[0][0])
-            names = {each.platform.name for each in ends}
             nodes = all(node(each.platform) < each.platform.npus for each in ends)
-            if len(names) == 2 and nodes and ends[0].engine.name == ends[1].engine.name:
+            apart = nodes and not same(ends[0].platform, ends[1].platform)
+            if apart and ends[0].engine.name == ends[1].engine.name:
                 yield from pairs(one.first, other.later, prices)
 
 
@@ -223,7 +223,7 @@ def pairs(
     for prompts, before in sorted(first, key=per_gpu)[:KEPT]:
         for engines, at in sorted(later, key=per_gpu)[:KEPT]:
             best: Candidate | None = None
-            shared = prompts.platform.name == engines.platform.name
+            shared = same(prompts.platform, engines.platform)
             most = prompts.platform.npus
             for count in range(1, most // prompts.layout.gpus + 1):
                 taken = count * prompts.layout.gpus if shared else 0

@@ -224,9 +224,14 @@ def deploy(
     )  # fmt: skip
 
 
+def same(one: Platform, other: Platform) -> bool:
+    """Whether two platforms are one machine: the same object, or equal in name and contents."""
+    return one is other or (one.name == other.name and one.to_yaml() == other.to_yaml())
+
+
 def fit(engines: Engines, decode: Engines | None) -> bool:
     """Whether platforms have the GPUs of engines, and of others for tokens."""
-    if decode is None or decode.platform.name != engines.platform.name:
+    if decode is None or not same(decode.platform, engines.platform):
         pools = (engines, decode) if decode else (engines,)
         return all(each.gpus <= each.platform.npus for each in pools)
     return engines.gpus + decode.gpus <= engines.platform.npus

@@ -6,6 +6,7 @@ decides which candidates are simulated."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -135,6 +136,14 @@ class Found:
     """A Ctrl-C, after which no more candidates were simulated."""
 
 
+def _check_names(what: str, names: Sequence[str]) -> None:
+    """Results and prices are by name, and a deployment does not compete with itself."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        message = f"two are named {', '.join(twice)}"
+        raise InputError([Problem("", what, message, f"each {what} once, by a name of its own")])
+
+
 def search(
     job: Job,
     platforms: Sequence[Platform],
@@ -149,8 +158,11 @@ def search(
     cheapest tokens win, else the most tokens of a GPU; with a rate the fewest dollars or GPUs.
 
     Raises:
-        InputError: no deployment keeps the service level; the reasons are named.
+        InputError: no deployment keeps the service level (the reasons are named), or two platforms
+            or engines have one name.
     """
+    _check_names("platform", [each.name for each in platforms])
+    _check_names("engine", [each.name for each in engines])
     means = Means.of(job.load(256, 1))
     longest = job.load(_MOST_REQUESTS, 1).longest
     all_: list[Candidate] = []

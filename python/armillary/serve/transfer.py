@@ -13,7 +13,7 @@ from .. import _core
 from ..errors import InputError, Problem
 from ..platform import Platform
 from ..workload.program import Program
-from .deployment import Engines
+from .deployment import Engines, same
 
 TOKENS = (1, 256, 4096, 65536)
 """Lengths of prompts at which the network is simulated."""
@@ -31,7 +31,7 @@ def transfer(
         InputError: a platform of one node, whose network between nodes is unknown.
     """
     sizes = [max(1, tokens * prompts.held.token + prompts.held.request) for tokens in TOKENS]
-    if prompts.platform.name == decode.platform.name:
+    if same(prompts.platform, decode.platform):
         first = prompts.gpus
         ways = [_ends(prompts.platform, prompts, first, decode.gpus, sizes, backend)]
     else:

@@ -18,6 +18,7 @@ from armillary.platform import Platform
 from armillary.serve import Engines, Layout, Precision, deploy, load_engine
 from armillary.serve.candidates import across, tried
 from armillary.serve.closed_form import Means
+from armillary.serve.deployment import fit
 from armillary.serve.intervals import labels
 from armillary.serve.limits import Limits
 from armillary.serve.load import Lengths
@@ -64,6 +65,33 @@ def test_one_platform_stays_one_network() -> None:
     within = transfer(engines(one, Layout()), engines(one, Layout()))
     between = transfer(engines(one, Layout()), engines(other, Layout()))
     assert between[-1][1] > 4 * within[-1][1]
+
+
+def test_platforms_of_one_name_are_two() -> None:
+    """The way and the GPUs are those of platforms with names of their own."""
+    slow = fleet("dgx-h100-16n", 5, nodes=2)
+    later = engines(fleet("dgx-h100-16n", 40, nodes=2), Layout())
+    first = engines(slow, Layout(), 5)
+    named = Platform.parse(slow.to_yaml().replace("dgx-h100-16n", "other"), "other.yml")
+    assert (named.name, slow.name) == ("other", later.platform.name)
+    assert transfer(first, later) == transfer(engines(named, Layout(), 5), later)
+    assert fit(first, engines(later.platform, Layout(), 12))
+    # The same platform, read twice, is one.
+    again = engines(fleet("dgx-h100-16n", 5, nodes=2), Layout(), 12)
+    assert not fit(first, again)
+    one, other = engines(slow, Layout()), engines(again.platform, Layout())
+    assert transfer(one, other) == transfer(one, one)
+
+
+def test_nothing_competes_with_itself(armillary: Armillary) -> None:
+    words_ = ("plan", "llama-3-8b", "--serve", "--slo", "tpot=50ms", "-p")
+    for more, what in (
+        (("dgx-h100,dgx-h100",), "platform"),
+        (("dgx-h100", "--engine", "vllm,vllm"), "engine"),
+    ):
+        run = armillary(*words_, *more)
+        assert run.returncode == 2, run.stderr
+        assert f"in: {what}\n  allowed: each {what} once" in run.stderr
 
 
 def test_nodes_without_a_network_are_refused() -> None:
@@ -124,6 +152,9 @@ def test_the_verb_has_two_platforms_and_two_prices(armillary: Armillary, tmp_pat
     run = armillary(*words(), *more, *prices, "--json", "s.json", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "dgx-h100-16n for prompts and hgx-h200-16n for tokens" in run.stdout
+    (tmp_path / "p.yml").write_text("name: hgx-h200-16n\nextends: [dgx-h100-16n]\n", "utf-8")
+    run = armillary(*words(), *more[:3], "p.yml", "--num-requests", "9", cwd=tmp_path)
+    assert "hgx-h200-16n for prompts and another hgx-h200-16n for tokens" in run.stdout
     found = json.loads((tmp_path / "s.json").read_text())
     assert found["deployment"]["platform"] == "dgx-h100-16n"
     assert found["decode"]["platform"] == "hgx-h200-16n"
@@ -146,8 +177,15 @@ def test_the_verb_has_two_platforms_and_two_prices(armillary: Armillary, tmp_pat
         (("--prefill", "tp=1", "--prefill-platform", "nowhere"), "there is no preset"),
         (("--prefill", "tp=1", "--prefill-platform", ""), "error:"),
         (("--prefill", "tp=3", "--prefill-platform", "dgx-h100-16n"), "can't be shared"),
-        (("--prefill", "tp=1,replicas=999", "--prefill-platform", "dgx-h100-16n"), "has 128"),
+        (
+            ("--prefill", "tp=1,replicas=999", "--prefill-platform", "dgx-h100-16n"),
+            "GPUs, and dgx-h100-16n 128",
+        ),
         (("--prefill", "tp=1,replicas=128", "--prefill-platform", "dgx-h100-16n"), "no others"),
+        (
+            ("--npus", "256", "--prefill", "tp=1,replicas=200", "--prefill-platform", "dgx-h100"),
+            "--npus and --set change that of -p alone",
+        ),
         (("--prefill", "replicas=0", "--prefill-platform", "dgx-h100-16n"), "invalid count"),
     ],
 )
