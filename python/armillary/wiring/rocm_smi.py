@@ -18,6 +18,8 @@ from .node import Link, Node
 
 HELP = "the output of rocm-smi --showtopo"
 MOST_GPUS = 256
+_LISTED = 8
+"""GPUs that a message names."""
 _HEAD = re.compile(r"^=+ *([A-Z][\w ]+?) *=+$")
 _TYPES, _HOPS = "Link Type between two GPUs", "Hops between two GPUs"
 _NUMA = re.compile(r"^GPU ?\[?(\d{1,4})\]?\s*:\s*\(Topology\) Numa Node:\s*(-?\d{1,4})\s*$")
@@ -43,7 +45,8 @@ def is_topo(text: str) -> bool:
 
 
 def read(text: str, file: str, assumed: Assumed) -> Node:
-    """The node that the tables describe. Raises `InputError` listing every problem."""
+    """The node that the tables describe. Raises `InputError` listing every problem of the tables,
+    or, where these are right, everything that they do not have and the node needs."""
     tables = _tables(text, file)
     types, hops = (tables.cells.get(title, {}) for title in (_TYPES, _HOPS))
     problems = [
@@ -54,16 +57,30 @@ def read(text: str, file: str, assumed: Assumed) -> Node:
     if problems := problems or [*_faults(types, hops, file)]:
         raise InputError(problems)
     count = 1 + max(map(max, types))
-    node = Node("tables of rocm-smi --showtopo", [f"GPU{each}" for each in range(count)])
     direct = [ends for ends in _pairs(count) if (types[ends], hops[ends]) == ("XGMI", "1")]
-    if direct:
-        speed, latency = _given(assumed, "xgmi", file), assumed.latency("xgmi")
-        node.links += [Link(f"GPU{a}", f"GPU{b}", speed, latency, "xgmi") for a, b in direct]
-    if "PCIE" in types.values():
-        _pcie(node, tables.nodes, file, assumed)
+    slow = "PCIE" in types.values()
+    places = tables.nodes if slow else {}
+    if slow:
+        problems += _without_cpu(count, places, file)
     elif apart := _apart(count, direct):
-        message = f"no xGMI link of one hop leads to GPU{apart}"
-        raise InputError([Problem(file, _HOPS, message, "GPUs that are all joined")])
+        message = f"no xGMI link of one hop leads to {_listed(apart)}"
+        problems.append(Problem(file, _HOPS, message, "GPUs that are all joined"))
+    cpus = sorted({cpu for gpu, cpu in places.items() if gpu < count and cpu >= 0})
+    needed = {"xgmi": bool(direct), "pcie": slow, "cpu": len(cpus) > 1}
+    speeds = {name: assumed.named(name) or "" for name, needs in needed.items() if needs}
+    problems += [_asked(name, file) for name, speed in speeds.items() if not speed]
+    if problems:
+        raise InputError(problems)
+    node = Node("tables of rocm-smi --showtopo", [f"GPU{each}" for each in range(count)])
+    node.switches |= {f"cpu{cpu}": 2 for cpu in cpus}
+    ends = {
+        "xgmi": [(f"GPU{a}", f"GPU{b}") for a, b in direct],
+        "pcie": [(f"GPU{each}", f"cpu{places[each]}") for each in range(count) if slow],
+        "cpu": [(f"cpu{cpus[a]}", f"cpu{cpus[b]}") for a, b in _pairs(len(cpus))],
+    }
+    for name, speed in speeds.items():
+        latency = assumed.latency(name)
+        node.links += [Link(one, other, speed, latency, name) for one, other in ends[name]]
     node.remarks.append("Links of network cards are not in the tables of rocm-smi.")
     return node
 
@@ -87,8 +104,10 @@ def _tables(text: str, file: str) -> _Tables:
                 heads = [number for number in numbers if number is not None]
                 if heads != list(range(len(words))) or not 1 <= len(heads) <= MOST_GPUS:
                     said = f"{line.strip()[:60]!r} are not the GPUs from GPU0 on"
-                    raise InputError([Problem(file, f"line {place}", said, "GPU0 GPU1 ...")])
-                found.cells[title] = {}
+                    problems.append(Problem(file, f"line {place}", said, "GPU0 GPU1 ..."))
+                    title = ""
+                else:
+                    found.cells[title] = {}
             else:
                 problems += _row(found.cells[title], heads, words, file, place)
     if problems:
@@ -120,13 +139,16 @@ def _faults(
 ) -> Iterator[Problem]:
     """Rows that are missing, words that are not known, directions that differ."""
     count = 1 + max(map(max, types))
+    whole = True
     for title, cells in ((_TYPES, types), (_HOPS, hops)):
         if missing := [each for each in range(count) if (each, each) not in cells]:
-            yield Problem(file, title, f"has no row of GPU{missing[0]}", f"{count} rows")
-            return
-        if len(cells) != count * count:
+            yield Problem(file, title, f"has no row of {_listed(missing)}", f"{count} rows")
+            whole = False
+        elif len(cells) != count * count:
             yield Problem(file, title, "has another number of GPUs", f"{count} GPUs")
-            return
+            whole = False
+    if not whole:
+        return
     for one, other in _pairs(count):
         place = f"{_TYPES}: GPU{one}, GPU{other}"
         kind, number = types[one, other], hops[one, other]
@@ -142,38 +164,30 @@ def _pairs(count: int) -> Iterator[tuple[int, int]]:
     return ((one, other) for one in range(count) for other in range(one + 1, count))
 
 
-def _given(assumed: Assumed, name: str, file: str) -> str:
+def _asked(name: str, file: str) -> Problem:
     """A speed that the user has to give."""
-    found = assumed.named(name)
-    if found is None:
-        example, what = _ASKED[name]
-        message = f"rocm-smi does not say {what}"
-        raise InputError([Problem(file, "", message, f"--assume '{name}={example}'")])
-    return found
+    example, what = _ASKED[name]
+    message = f"rocm-smi does not say {what}"
+    return Problem(file, "", message, f"--assume '{name}={example}'")
 
 
-def _pcie(node: Node, places: dict[int, int], file: str, assumed: Assumed) -> None:
-    """Each GPU to the CPU of its NUMA node, and these to each other."""
-    count = len(node.npus)
-    if missing := [each for each in range(count) if places.get(each, -1) < 0]:
-        message = f"has no NUMA node of GPU{missing[0]}, which PCIe joins to others"
-        raise InputError([Problem(file, "Numa Nodes", message, HELP)])
-    cpus = sorted({places[each] for each in range(count)})
-    node.switches |= {f"cpu{cpu}": 2 for cpu in cpus}
-    speed, latency = _given(assumed, "pcie", file), assumed.latency("pcie")
-    node.links += [
-        Link(f"GPU{each}", f"cpu{places[each]}", speed, latency, "pcie") for each in range(count)
-    ]
-    if len(cpus) > 1:
-        between, wait = _given(assumed, "cpu", file), assumed.latency("cpu")
-        node.links += [
-            Link(f"cpu{cpus[a]}", f"cpu{cpus[b]}", between, wait, "cpu")
-            for a, b in _pairs(len(cpus))
-        ]
+def _without_cpu(count: int, places: dict[int, int], file: str) -> Iterator[Problem]:
+    """GPUs without a NUMA node."""
+    for each in range(count):
+        if places.get(each, -1) < 0:
+            message = f"has no NUMA node of GPU{each}, which PCIe joins to others"
+            yield Problem(file, "Numa Nodes", message, HELP)
 
 
-def _apart(count: int, links: list[tuple[int, int]]) -> int:
-    """A GPU that links do not lead to from GPU 0; 0 if there is none."""
+def _listed(gpus: list[int]) -> str:
+    """`GPU1, GPU3`; the first few of many."""
+    more = len(gpus) - _LISTED
+    names = ", ".join(f"GPU{each}" for each in gpus[:_LISTED])
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _apart(count: int, links: list[tuple[int, int]]) -> list[int]:
+    """GPUs that links do not lead to from GPU 0."""
     reached, open_ = {0}, [0]
     near: dict[int, list[int]] = {}
     for one, other in links:
@@ -184,4 +198,4 @@ def _apart(count: int, links: list[tuple[int, int]]) -> int:
             if each not in reached:
                 reached.add(each)
                 open_.append(each)
-    return next((each for each in range(count) if each not in reached), 0)
+    return [each for each in range(count) if each not in reached]

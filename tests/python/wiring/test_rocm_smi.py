@@ -104,12 +104,13 @@ def test_drawn_nodes(seed: int, tmp_path: Path) -> None:
     text = printed(types, hops, nodes, draw.random() < 0.5)
     found = imported(text, tmp_path, **{key: GIVEN[key] for key in names})
     links = {tuple(each["between"]) for each in yaml.safe_load(found.text)["graph"]["links"]}
-    assert len(links) <= len(wanted)
-    assert links == wanted or links < wanted  # CPUs with one link are left out
-    assert direct <= links
+    assert (
+        links == wanted
+    )  # a CPU has two links or more: its GPUs', and another CPU's if it has one
     assert arm.Platform.parse(found.text).npus == count
 
 
+TITLES = ("Link Type between two GPUs", "XGMI"), ("Hops between two GPUs", "1")
 GOOD = printed(square(3, "XGMI"), square(3, "1"), [0, 0, 0])
 APART = [["0", "1", "2"], ["1", "0", "2"], ["2", "2", "0"]]
 
@@ -140,6 +141,44 @@ APART = [["0", "1", "2"], ["1", "0", "2"], ["2", "2", "0"]]
 )
 def test_bad_input(text: str, said: str, tmp_path: Path) -> None:
     assert said in refused(text, tmp_path)
+
+
+def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    """Values and NUMA nodes; and of tables that contradict themselves each contradiction."""
+    text = EXAMPLE.read_text()
+    path = tmp_path / "topo.txt"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        wiring.import_file(path, name="c", assumed=wiring.Assumed({}))
+    helps = [problem.help for problem in caught.value.problems]
+    assert helps == [
+        f"--assume '{name}'" for name in ("xgmi=50 GB/s", "pcie=48 GB/s", "cpu=64 GB/s")
+    ]
+
+    alone = square(4, "PCIE")
+    alone[0][1] = alone[1][0] = "XGMI"
+    hops = square(4, "2")
+    hops[0][1] = hops[1][0] = "1"
+    said = refused(printed(alone, hops, [0, -1]), tmp_path, cpu="1 GB/s")
+    assert [f"no NUMA node of GPU{at}" in said for at in range(4)] == [False, True, True, True]
+    assert "over all their xGMI links" in said and "a GPU's PCIe" in said
+
+    apart = [["0" if a == b else "1" if a + b == 1 else "2" for b in range(4)] for a in range(4)]
+    said = refused(printed(square(4, "XGMI"), apart, [0] * 4), tmp_path, pcie="1 GB/s")
+    assert "leads to GPU2, GPU3" in said and "over all their xGMI links" in said
+
+    bad = table("Hops between two GPUs", square(3, "1")).replace("GPU1 ", "GPU4 ", 1)
+    bad += table("Link Type between two GPUs", square(3, "XGMI")).replace(
+        "GPU2   XG", "GPU2   X XG"
+    )
+    said = refused(bad, tmp_path)
+    assert "are not the GPUs from GPU0 on" in said and "4 values for 3 GPUs" in said
+    short = [table(title, square(4, cell)) for title, cell in TITLES]
+    rows = [
+        line for text in short for line in text.splitlines() if line[:4] not in ("GPU1", "GPU3")
+    ]
+    said = refused("\n".join(rows), tmp_path)
+    assert said.count("has no row of GPU1, GPU3") == 2
 
 
 def test_speeds_are_asked_for(tmp_path: Path) -> None:
