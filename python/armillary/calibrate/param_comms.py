@@ -3,16 +3,20 @@
 Times are the median over the ranks. Sizes are those of nccl-tests: what all ranks' parts of a
 collective have together on one of them. The number of ranks stands in what each rank says first
 (`world_size: 8`), or follows from `BusBW / AlgBW`. Columns are taken by the names above them, which
-differ by version. Tables of pairs, of quantized and of point-to-point runs are passed over.
+differ by version. Tables of pairs, of quantized and of point-to-point runs are passed over. So are
+lines that contradict themselves: the printed `AlgBW` is `size / time` of the first rank, and in
+later versions of the median, so it lies between those of the columns `Min` and `Max`.
 
-Source: facebookresearch/param, train/comms/pt/comms.py (`printPreamble`, `reportBenchTimeColl`),
-pytorch_dist_backend.py (`sayHello`, `get_mem_size`)."""
+Source: facebookresearch/param, train/comms/pt/comms.py (`printPreamble`, `runColl`,
+`reportBenchTimeColl`), comms_utils.py (`getAlgBW`), pytorch_dist_backend.py (`sayHello`,
+`get_mem_size`)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
+from ..units import BYTES_PER_US
 from . import unfinished_tables
 from .mpi_benchmarks import number
 from .unfinished_tables import Draft
@@ -34,7 +38,9 @@ _NAMES = {
 _SIZE = "size (B)"
 """The only name with a space; a column may be as wide as the name but for one space."""
 _MEDIANS = ("Latency(us):p50", "TotalLatency(us):p50")
-_RATES = ("AlgBW(GB/s)", "BusBW(GB/s)")
+_OTHERS = ("Min", "Max", "AlgBW(GB/s)", "BusBW(GB/s)")
+_TIME_OFF, _RATE_OFF = 0.051, 0.00051
+"""How far a printed time (us) and bandwidth (GB/s) may be from what they were rounded from."""
 
 
 @dataclass(slots=True)
@@ -42,8 +48,8 @@ class _Reader:
     """Parts of a log that were read so far."""
 
     opened: list[Draft] = field(default_factory=list)
-    columns: tuple[int, int, int, int] | None = None
-    """Places of size, time and both bandwidths."""
+    columns: tuple[int, ...] | None = None
+    """Places of size, median, least and largest time, and both bandwidths."""
     ranks: int = 0
     fresh: bool = True
     skipped: int = 0
@@ -61,9 +67,9 @@ class _Reader:
         if name is None or places is None or max(places) >= len(words):
             self.skipped += 1
             return
-        size, time, algorithm, bus = (number(words[place]) for place in places)
+        size, time, least, most, algorithm, bus = (number(words[place]) for place in places)
         line = unfinished_tables.line(int(size), time, algorithm, bus, False)
-        if line is None:
+        if line is None or not (least <= time <= most and _agree(size, least, most, algorithm)):
             self.skipped += 1
             return
         if self.fresh or self.opened[-1].name != name:
@@ -84,12 +90,17 @@ def read(text: str) -> tuple[list[Draft], int] | None:
     return reader.opened, reader.skipped
 
 
-def _places(head: str) -> tuple[int, int, int, int] | None:
+def _agree(size: float, least: float, most: float, algorithm: float) -> bool:
+    """Whether a bandwidth (GB/s) is that of a time (us) between the least and the most."""
+    low, high = least - _TIME_OFF, most + _TIME_OFF
+    slow, fast = algorithm - _RATE_OFF, algorithm + _RATE_OFF
+    amount = size / BYTES_PER_US
+    return slow * low <= amount <= fast * high
+
+
+def _places(head: str) -> tuple[int, ...] | None:
     """Places of the columns by their names; `None` where one is missing."""
     names = head.replace(_SIZE, _SIZE.replace(" ", "")).split()
     median = next((name for name in _MEDIANS if name in names), None)
-    wanted = (_SIZE.replace(" ", ""), median or "", *_RATES)
-    if not set(wanted) <= set(names):
-        return None
-    size, time, algorithm, bus = (names.index(name) for name in wanted)
-    return size, time, algorithm, bus
+    wanted = (_SIZE.replace(" ", ""), median or "", *_OTHERS)
+    return tuple(map(names.index, wanted)) if set(wanted) <= set(names) else None

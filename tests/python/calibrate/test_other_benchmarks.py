@@ -146,6 +146,32 @@ Memory type:            cuda
     assert table == MeasuredTable(str(path), "all_to_all", 8, points)
 
 
+@pytest.mark.parametrize("seed", range(usually(10, 500)))
+def test_lines_that_contradict_themselves_are_skipped(seed: int, tmp_path: Path) -> None:
+    """PARAM's bandwidth is of one of the ranks: of a time from the least to the most."""
+    chance = random.Random(seed)
+    lines, wanted, skipped = [HELLO + PARAM], [], 0
+    for n in range(14, 24):
+        times = sorted(chance.uniform(0.7, 1.4) * (1 << n) / 3000 for _ in range(4))
+        first = chance.choice(times)
+        wrong = chance.random() < 0.4
+        if wrong:
+            apart = chance.uniform(1.03, 20)
+            first = times[0] / apart if chance.random() < 0.5 else times[3] * apart
+        median = round((times[1] + times[2]) / 2, 1)
+        rate = (1 << n) / first / 1000
+        cells = [f"{1 << n}", f"{1 << (n - 2)}", f"{median:.1f}"]
+        cells += [f"{times[at]:.1f}" for at in (2, 3, 0, 3)]
+        cells += [f"{rate:.3f}", f"{rate * 1.5:.3f}"]
+        lines.append("\tCOMMS-RES-all_reduce" + "".join(f"{each:>15}" for each in cells) + "\n")
+        skipped += wrong
+        wanted += [] if wrong else [(1 << n, median)]
+    path = tmp_path / "run.log"
+    path.write_text("".join(lines), encoding="utf-8")
+    found = read(str(path))
+    assert (found.tables[0].points, found.skipped) == (tuple(wanted), skipped)
+
+
 HEAD = "Collective: Allreduce\n\n   Count   Size   Time, us\n   avg   min   max\n"
 RUN = "mpirun -np 4 ucc_perftest\n"
 ROW = "256 1024 10.00 9.00 11.00\n"
@@ -176,6 +202,8 @@ RESULT = "\tCOMMS-RES-all_reduce  1024  256  10.0  10.1  10.2  9.0  11.0  0.102 
         (HELLO + PARAM + RESULT.replace("all_reduce", "all_reducex"), "no table (1 line"),
         (HELLO + PARAM.replace("p50", "p49") + RESULT, "no table (1 line"),
         (HELLO + PARAM + RESULT.replace("  0.102  0.153", ""), "no table (1 line"),
+        (HELLO + PARAM + RESULT.replace("0.102", "1.024"), "no table (1 line"),
+        (HELLO + PARAM + RESULT.replace("10.0 ", "12.0 "), "no table (1 line"),
         (HELLO.replace("4", "1") + PARAM + RESULT, "is of one rank"),
         (HELLO + PARAM.replace("RES ", "RES-QUANT ") + RESULT, "no table (1 line"),
     ],
