@@ -34,18 +34,19 @@ def serve_queries(model: Model, each: ServeOptions, outputs: Mapping[str, str | 
     """Simulates queries to a recommendation model, and prints what they experience."""
     from ..report import serving_queries, words
     from ..report.chart import to_csv
-    from ..serve.queries import as_dict, table
+    from ..serve.queries import as_dict, promise, table
 
     limit = _limit(each.slo)
     found, warnings = _answered(model, each)
+    kept = None if limit is None else promise(found, limit)
     for warning in warnings:
         output.log(f"warning: {warning}")
-    document = as_dict(found, limit, warnings)
+    document = as_dict(found, kept, warnings)
     whole = {"schema": document.pop("schema"), "version": __version__, "model": model.name}
     output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
     if each.csv is not None:
         output.write_csv(each.csv, to_csv(table(found)))
-    shown = serving_queries.page(found, model.name, each.platform, limit, each.price, warnings)
+    shown = serving_queries.page(found, model.name, each.platform, kept, each.price, warnings)
     if each.report is not None:
         output.write_page(each.report, shown.html())
     if "-" not in outputs.values():
@@ -56,8 +57,9 @@ def _answered(model: Model, each: ServeOptions) -> tuple[Answered, list[str]]:
     """The result, and warnings."""
     from ..model.dlrm import parse
     from ..platform import Platform
+    from ..report.quantity import rate
     from ..serve.load import lengths
-    from ..serve.queries import Load, answer
+    from ..serve.queries import Load, answer, grows
     from ..serve.recommender import batches
 
     _check(each)
@@ -80,8 +82,13 @@ def _answered(model: Model, each: ServeOptions) -> tuple[Answered, list[str]]:
     warnings = [*target.warnings, *made.warnings]
     if load.rate > found.capacity:
         warnings.append(
-            f"{load.rate:,.0f} queries a second are more than the {found.capacity:,.0f} that full "
-            "batches answer: the queue grows, and latencies depend on the number of queries"
+            f"{rate(load.rate)} queries a second are more than the {rate(found.capacity)} that can "
+            "be answered: the queue grows, and latencies depend on the number of queries"
+        )
+    elif grows(found):
+        warnings.append(
+            "the last queries wait much longer than the first: the queue has not settled, and "
+            "latencies depend on the number of queries (--num-requests)"
         )
     return found, warnings
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..serve.queries import highest_rate
 from ..units import NS_PER_S, counted
 from .page import Fact, Page, Section, Table
-from .quantity import number, share, size, time
+from .quantity import number, rate, share, size, time
 
 if TYPE_CHECKING:
-    from ..serve.queries import Answered
+    from ..serve.queries import Answered, Promise
     from ..serve.run import Spread
 
 _HOUR = 3600
@@ -33,7 +32,7 @@ def page(
     found: Answered,
     name: str,
     platform: str,
-    limit: float | None = None,
+    kept: Promise | None = None,
     price: float | None = None,
     warnings: Sequence[str] = (),
 ) -> Page:
@@ -42,9 +41,9 @@ def page(
     shape = f"{counted(found.replicas, 'replica')} of {counted(found.batches.npus, 'NPU')}"
     return Page(
         title=f"{name} on {platform}",
-        lead=f"{shape}. {load.count:,} queries, {load.rate:g} a second ({load.arrival}).",
+        lead=f"{shape}. {counted(load.count, 'query')}, {load.rate:g} a second ({load.arrival}).",
         verdict=_verdict(found),
-        facts=list(_facts(found, limit, price)),
+        facts=list(_facts(found, kept, price)),
         warnings=warnings,
         sections=[
             Section("Latency", [_latency(found), _parts(found)]),
@@ -64,21 +63,21 @@ def _verdict(found: Answered) -> str:
     return f"{text[:1].upper()}{text[1:]}: {share(parts[largest] / whole)} of the latency."
 
 
-def _facts(found: Answered, limit: float | None, price: float | None) -> Iterator[Fact]:
+def _facts(found: Answered, kept: Promise | None, price: float | None) -> Iterator[Fact]:
     latency = found.latency
     yield Fact("Latency", _time(latency.p50), f"median; p99 {_time(latency.p99)}", main=True)
-    yield Fact("Queries", f"{found.load.count / found.span:,.4g} a second")
-    yield Fact("Capacity", f"{found.capacity:,.4g} queries a second", "with full batches")
+    yield Fact("Queries", f"{rate(found.load.count / found.span)} a second")
+    yield Fact("Capacity", f"{rate(found.capacity)} queries a second", "while many wait")
     yield Fact("Busy", share(found.busy), "of a replica's time")
-    if limit is not None:
-        kept = share(found.within(limit))
-        yield Fact("Within the limit", kept, f"of the queries in {_time(limit)}")
-        best = highest_rate(found, limit)
-        yield Fact(
-            "Rate",
-            f"{best:,.4g} queries a second",
-            "99 % keep the limit; tried in steps of 2 % of the capacity",
+    if kept is not None:
+        said = f"of the queries in {_time(kept.limit)}"
+        yield Fact("Within the limit", share(kept.within), said)
+        note = (
+            "99 % keep the limit; higher rates are not tried"
+            if kept.open
+            else "99 % keep the limit"
         )
+        yield Fact("Rate", f"{rate(kept.rate)} queries a second", note)
     if price is not None:
         npus = found.batches.npus * found.replicas
         dollars = price * npus / _HOUR * found.span / found.load.count * _MILLION

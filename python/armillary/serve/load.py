@@ -132,9 +132,8 @@ def _spread(text: str, option: str, least: float, most: float, what: str) -> Len
     return found
 
 
-def gaps(arrival: str, rate: float, count: int, source: random.Random) -> list[int]:
-    """Times of arrivals in ps: `poisson`, `even`, or `gamma:SHAPE`, whose gaps vary by 1/sqrt of
-    the shape.
+def shape_of(arrival: str) -> float | None:
+    """The shape of the gamma distribution of gaps, 1 of `poisson`; `None` of `even` ones.
 
     Raises:
         InputError: another word.
@@ -148,12 +147,23 @@ def gaps(arrival: str, rate: float, count: int, source: random.Random) -> list[i
     if not known or not 0.01 <= shape <= 1000:
         help_ = "poisson, even, gamma:SHAPE with a shape from 0.01 to 1000"
         raise InputError([Problem("", "arrival", f"unknown arrivals: {arrival!r}", help_)])
+    return None if kind == "even" else shape
+
+
+def gaps(arrival: str, rate: float, count: int, source: random.Random) -> list[int]:
+    """Times of arrivals in ps: `poisson`, `even`, or `gamma:SHAPE`, whose gaps vary by 1/sqrt of
+    the shape.
+
+    Raises:
+        InputError: another word.
+    """
+    shape = shape_of(arrival)
     at, times = 0.0, []
     for _ in range(count):
         times.append(round(at * PICOSECONDS))
-        if kind == "even":
+        if shape is None:
             at += 1 / rate
-        elif kind == "gamma":
+        elif arrival != "poisson":
             at += source.gammavariate(shape, 1 / (shape * rate))
         else:
             at += source.expovariate(rate)

@@ -7,26 +7,45 @@ batch opens with the oldest query that waits. It closes when the next query does
 full, or when its first query has waited for the window. It is sent when the replica is free, and
 until then queries join it. All of its queries are answered at its end:
 
-    latency of a query = wait for the batch and the replica + time of the batch"""
+    latency of a query = wait for the batch and the replica + time of the batch
+
+While queries wait for longer than a batch takes, each batch holds those that fit, one after the
+other. How many queries a second that answers is the capacity."""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from ..errors import InputError, Problem
 from ..workload.dlrm_inference import PARTS
-from .load import PICOSECONDS, Lengths, gaps
+from .load import PICOSECONDS, Lengths, gaps, shape_of
 from .recommender import Batches
 from .run import Spread, spread
 
 SCHEMA = "armillary.serve-queries/1"
-ENOUGH = 20_000
-"""Queries with which rates are tried."""
-TRIED = tuple(each / 50 for each in range(50, 0, -1))
-"""Parts of the capacity that are tried as rates."""
+PACKED = 100_000
+"""Queries with which the capacity is found, where their samples vary."""
+FEWEST, MOST = 60_000, 2_000_000
+"""Queries with which a rate is tried on each replica."""
+BATCHES = 200
+"""Batches with which a rate is tried, at least."""
+SETTLED = 20
+"""Times that a queue needs to settle for which a rate is tried, at least."""
+FULL = 0.99
+"""Part of the capacity up to which rates are tried: a queue at its capacity never settles."""
+LATE = 0.01
+"""Part of the queries that may be late."""
+STEP = 1.25
+"""From one tried rate to the next, before the limit is between two."""
+EXACT = 1.005
+"""The same at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +86,41 @@ def queued(
     sent = list[Sent]()
     for replica in range(replicas):
         mine = range(replica, len(arrivals), replicas)
-        free, at = 0.0, 0
-        while at < len(mine):
-            close = max(free, arrivals[mine[at]] + window)
-            total, end, ready = 0, at, close
-            while end < len(mine) and arrivals[mine[end]] <= close:
-                if total + samples[mine[end]] > most:
-                    ready = arrivals[mine[end]]
-                    break
-                total += samples[mine[end]]
-                end += 1
-                if total == most:
-                    ready = arrivals[mine[end - 1]]
-                    break
-            start = max(free, ready)
-            free = start + seconds(total)
-            for query in (mine[each] for each in range(at, end)):
+        times = arrivals[replica::replicas]
+        before = list(accumulate(samples[replica::replicas], initial=0))
+        for first, end, start, done in _sent(times, before, most, window, seconds):
+            for query in mine[first:end]:
                 waiting[query] = start - arrivals[query]
-                latency[query] = free - arrivals[query]
-            sent.append(Sent(start, free, end - at, total))
-            at = end
+                latency[query] = done - arrivals[query]
+            sent.append(Sent(start, done, end - first, before[end] - before[first]))
     return Queue(tuple(latency), tuple(waiting), tuple(sorted(sent, key=lambda each: each.start)))
+
+
+def _sent(
+    arrivals: Sequence[float],
+    before: Sequence[int],
+    most: int,
+    window: float,
+    seconds: Callable[[int], float],
+) -> Iterator[tuple[int, int, float, float]]:
+    """Batches of a replica: the first query, the one after the last, the start, the end.
+
+    `before` are the samples of the queries before each one, and at last those of all."""
+    free, at = 0.0, 0
+    while at < len(arrivals):
+        close = max(free, arrivals[at] + window)
+        there = bisect_right(arrivals, close, at)
+        end = bisect_right(before, before[at] + most, at) - 1
+        if before[end] - before[at] == most and end <= there:
+            ready = arrivals[end - 1]
+        elif end < there:
+            ready = arrivals[end]
+        else:
+            end, ready = there, close
+        start = max(free, ready)
+        free = start + seconds(before[end] - before[at])
+        yield at, end, start, free
+        at = end
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +158,8 @@ class Answered:
     queue: Queue
     span: float
     """Seconds from the first arrival to the last answer."""
+    capacity: float
+    """Queries a second while many wait: in each batch those that fit, one batch after another."""
 
     @property
     def latency(self) -> Spread:
@@ -141,12 +176,6 @@ class Answered:
         """Part of the time in which a replica computes."""
         worked = sum(each.end - each.start for each in self.queue.batches)
         return worked / self.span / self.replicas
-
-    @property
-    def capacity(self) -> float:
-        """Queries a second with full batches, one after another."""
-        full = self.replicas * self.most / self.batches.time(self.most)
-        return full / mean_samples(self.load.samples)
 
     @property
     def parts(self) -> dict[str, float]:
@@ -166,9 +195,40 @@ class Answered:
         return sum(each <= limit for each in self.queue.latency) / len(self.queue.latency)
 
 
-def mean_samples(samples: Lengths) -> float:
-    """Samples of a query on average."""
-    return samples.mean * (samples.low + samples.high) / 2
+def grows(found: Answered) -> bool:
+    """Whether the last quarter of the queries waits more than twice as long as the first, and
+    longer than a quarter of a usual latency."""
+    waits = found.queue.waiting
+    quarter = len(waits) // 4
+    if quarter < 2:
+        return False
+    first, last = sum(waits[:quarter]) / quarter, sum(waits[-quarter:]) / quarter
+    return last > 2 * first and last > found.latency.p50 / 4
+
+
+def packed(samples: Lengths, most: int, seconds: Callable[[int], float], seed: int = 0) -> float:
+    """Queries a second that a replica answers while many wait: in each batch of at most `most`
+    samples those that fit, in order. Drawn queries with more samples count as a full batch."""
+    if _constant(samples):
+        size = min(most, samples.draw(random.Random(seed)))
+        return (most // size) / seconds(most // size * size)
+    sizes = _sizes(samples, most, PACKED, random.Random(seed))
+    before = list(accumulate(sizes, initial=0))
+    at, taken = 0, 0.0
+    while (end := bisect_right(before, before[at] + most, at) - 1) < PACKED:
+        taken += seconds(before[end] - before[at])
+        at = end
+    if at < PACKED // 2:  # what a batch of thousands leaves free is little
+        return most / seconds(most) / (before[-1] / PACKED)
+    return at / taken
+
+
+def _constant(samples: Lengths) -> bool:
+    return samples.low == samples.high == 1 and not samples.deviation
+
+
+def _sizes(samples: Lengths, most: int, count: int, source: random.Random) -> list[int]:
+    return [min(most, samples.draw(source)) for _ in range(count)]
 
 
 def answer(
@@ -185,29 +245,121 @@ def answer(
         raise InputError([Problem("", "batch_samples", message, "larger batches")])
     queue = queued(arrivals, samples, most, window, batches.time, replicas)
     span = max(each.end for each in queue.batches) - arrivals[0]
-    return Answered(load, batches, most, window, replicas, queue, span)
+    capacity = replicas * packed(load.samples, most, batches.time, load.seed)
+    return Answered(load, batches, most, window, replicas, queue, span, capacity)
 
 
-def highest_rate(found: Answered, limit: float) -> float:
-    """The most queries a second at which 99 % are answered within `limit` seconds, of the parts
-    `TRIED` of the capacity, with the first queries of the load; 0 if none is.
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A limit of the latency, and the rate that keeps it."""
 
-    More queries may be answered sooner: batches are full before their window has passed."""
-    load = replace(found.load, count=min(found.load.count, ENOUGH))
+    limit: float
+    """Seconds."""
+    within: float
+    """Part of the run's queries that are answered within the limit."""
+    rate: float
+    """The most queries a second at which 99 % keep the limit; 0 if there is no such rate."""
+    tried: float
+    """The highest rate that was tried: 99 % of the capacity, or less where a run at that rate needs
+    more than `MOST` queries on a replica."""
 
-    def kept(rate: float) -> bool:
-        arrivals, samples = load.drawn(rate)
-        queue = queued(
-            arrivals, samples, found.most, found.window, found.batches.time, found.replicas
+    @property
+    def open(self) -> bool:
+        """Whether higher rates may keep the limit too."""
+        return self.rate == self.tried
+
+
+def promise(found: Answered, limit: float) -> Promise:
+    """The rate that keeps a limit of `limit` seconds, and the part of the run that does.
+
+    Rates are tried on one replica, with runs of their own, which are long enough for the queue to
+    settle. The first quarter of a run does not count. The number of queries of `found` has no part
+    in it.
+
+    More queries may be answered sooner: batches are full before their window has passed. So rates
+    are tried from above."""
+    trial = _Trial(found, limit)
+    rate = found.replicas * trial.highest()
+    return Promise(limit, found.within(limit), rate, found.replicas * trial.tried)
+
+
+class _Trial:
+    """Rates on one replica. Time is counted in mean distances of queries, so that one list of
+    arrivals serves all rates."""
+
+    def __init__(self, found: Answered, limit: float) -> None:
+        load, most = found.load, found.most
+        self.most, self.limit, self.window = most, limit, found.window
+        self.seconds = found.batches.time
+        self.least, self.longest = found.batches.seconds[0], found.batches.time(most)
+        self.capacity = found.capacity / found.replicas
+        samples = load.samples
+        self.fit = most / max(1.0, samples.mean * (samples.low + samples.high) / 2)
+        shape = shape_of(load.arrival)
+        self.varied = samples.deviation**2 + (samples.high - samples.low) ** 2 / 12
+        if shape is not None:
+            self.varied += 1 / (shape * found.replicas)
+        tried = self.capacity * min(FULL, 1 - math.sqrt(SETTLED * self.varied / MOST))
+        if self.fit * BATCHES > MOST:
+            tried = min(tried, MOST / BATCHES / (self.longest + self.window))
+        self.tried = tried
+        count, source = self.count(tried), random.Random(load.seed)
+        gap = None if shape is None else shape * found.replicas
+        one = (
+            [1.0] * count
+            if gap is None
+            else [source.gammavariate(gap, 1 / gap) for _ in range(count)]
         )
-        return spread(queue.latency).p99 <= limit
+        self.arrivals = array("d", accumulate(one))
+        if _constant(samples):
+            size = min(most, samples.draw(source))
+            self.before: Sequence[int] = range(0, (count + 1) * size, size)
+        else:
+            sizes = _sizes(samples, most, count, source)
+            self.before = array("q", accumulate(sizes, initial=0))
 
-    if limit < found.batches.seconds[0]:
-        return 0.0
-    return next((rate for part in TRIED if kept(rate := part * found.capacity)), 0.0)
+    def count(self, rate: float) -> int:
+        """Queries with which a rate is tried."""
+        settled = SETTLED * self.varied / (1 - min(FULL, rate / self.capacity)) ** 2
+        together = min(self.fit, 1 + rate * (self.longest + self.window))
+        return min(MOST, max(FEWEST, math.ceil(settled), math.ceil(BATCHES * together)))
+
+    def kept(self, rate: float) -> bool:
+        """Whether 99 % keep the limit."""
+        count = self.count(rate)
+        skipped, limit, late = count // 4, self.limit * rate, 0
+        arrivals, before = self.arrivals[:count], self.before[: count + 1]
+        allowed = LATE * (count - skipped)
+
+        def seconds(samples: int) -> float:
+            return rate * self.seconds(samples)
+
+        for first, end, _, done in _sent(arrivals, before, self.most, rate * self.window, seconds):
+            counted = max(first, skipped)
+            if counted < end:
+                late += bisect_left(arrivals, done - limit, counted, end) - counted
+                if late > allowed:
+                    return False
+        return True
+
+    def highest(self) -> float:
+        """The highest rate that keeps the limit; 0 if none does."""
+        if self.limit < self.least:
+            return 0.0
+        lone = 1e-4 / (self.longest + self.window)
+        several = 1 / (self.least + self.window)
+        above, rate = self.tried, self.tried
+        while not self.kept(rate):
+            if rate < lone:
+                return 0.0
+            above, rate = rate, rate / (STEP if rate > several else 2)
+        while above > EXACT * rate:
+            middle = math.sqrt(rate * above)
+            rate, above = (middle, above) if self.kept(middle) else (rate, middle)
+        return rate
 
 
-def as_dict(found: Answered, limit: float | None, warnings: Sequence[str]) -> dict[str, Any]:
+def as_dict(found: Answered, kept: Promise | None, warnings: Sequence[str]) -> dict[str, Any]:
     """The result as JSON. Times are ms, rates queries a second."""
     made: dict[str, Any] = {
         "schema": SCHEMA,
@@ -235,10 +387,11 @@ def as_dict(found: Answered, limit: float | None, warnings: Sequence[str]) -> di
         "tables": found.batches.tables,
         "table_bytes": found.batches.memory,
     }
-    if limit is not None:
-        made["slo_ms"] = 1e3 * limit
-        made["within"] = found.within(limit)
-        made["highest_rate_per_s"] = highest_rate(found, limit)
+    if kept is not None:
+        made["slo_ms"] = 1e3 * kept.limit
+        made["within"] = kept.within
+        made["highest_rate_per_s"] = kept.rate
+        made["highest_rate_tried_per_s"] = kept.tried
     return {**made, "warnings": list(warnings)}
 
 

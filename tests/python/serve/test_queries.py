@@ -19,7 +19,7 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.model.files import Model
 from armillary.serve.load import Lengths
-from armillary.serve.queries import Load, Queue, answer, highest_rate, queued
+from armillary.serve.queries import Load, Queue, answer, grows, promise, queued
 from armillary.serve.recommender import HOSTS, Batches, batches
 
 BANDWIDTH, PEAK = 1e12, 1e14
@@ -162,26 +162,107 @@ def test_replicas_take_queries_in_turn() -> None:
         assert both.latency[replica::2] == one.latency
 
 
-def test_parts_add_up_and_capacity_is_that_of_full_batches() -> None:
+def test_parts_add_up() -> None:
     load = Load(3000.0, 4000, Lengths(10.0, 0.2, 1.8))
     found = answer(load, QUICK, most=64, window=0.001)
     assert sum(found.parts.values()) == pytest.approx(found.latency.mean, rel=1e-9)
-    assert found.capacity == pytest.approx(64 / 0.004 / 10)
     assert found.within(found.latency.p99) >= 0.99
     assert 0 < found.busy <= 1
 
 
-def test_the_highest_rate_keeps_the_limit() -> None:
-    found = answer(Load(100.0, 4000, Lengths(1.0)), QUICK, most=64, window=0.0005)
-    best = highest_rate(found, 0.01)
-    assert 0 < best <= found.capacity
-    at_best = answer(Load(best, 4000, Lengths(1.0)), QUICK, most=64, window=0.0005)
-    assert at_best.latency.p99 <= 0.01
-    above = answer(
-        Load(best + 0.02 * found.capacity, 4000, Lengths(1.0)), QUICK, most=64, window=0.0005
+# The capacity, and the rate that keeps a limit
+
+
+@pytest.mark.parametrize(
+    ("samples", "together", "taken"),
+    [
+        (Lengths(1.0), 64, 64.0),
+        (Lengths(9.0), 7, 63.0),
+        (Lengths(33.0), 1, 33.0),
+        (Lengths(52.0, 40 / 52, 64 / 52), 1, 52.0),
+    ],
+)
+def test_the_capacity_is_that_of_the_queries_that_fit(
+    samples: Lengths, together: int, taken: float
+) -> None:
+    """Queries of more than half of a batch go one at a time, whatever a full batch could hold."""
+    found = answer(Load(100.0, 10, samples), QUICK, most=64, replicas=3)
+    seconds = 0.001 + (taken - 1) / 63 * 0.003
+    assert found.capacity == pytest.approx(3 * together / seconds, rel=0.003)
+
+
+@pytest.mark.parametrize("draw", range(usually(4, 60)))
+def test_more_queries_than_the_capacity_are_answered_at_the_capacity(draw: int) -> None:
+    random_ = random.Random(draw)
+    mean, spread_ = random_.uniform(2, 30), random_.uniform(0.1, 0.9)
+    samples = Lengths(mean, 1 - spread_, 1 + spread_)
+    replicas = random_.randint(1, 3)
+    window = random_.choice([0.0, 0.01])
+    calm = answer(Load(1.0, 10, samples), QUICK, most=64, replicas=replicas)
+    rate = random_.uniform(1.5, 4) * calm.capacity
+    found = answer(
+        Load(rate, 30_000, samples, seed=draw), QUICK, most=64, window=window, replicas=replicas
     )
-    assert best == found.capacity or above.latency.p99 > 0.01
-    assert highest_rate(found, 0.0005) == 0
+    assert 30_000 / found.span == pytest.approx(calm.capacity, rel=0.02)
+    assert grows(found)
+
+
+def waits_at_most(load: float, limit: float) -> float:
+    """Part of the queries of an M/D/1 queue that wait at most `limit` times of service (Erlang)."""
+    return (1 - load) * sum(
+        (-load * (limit - k)) ** k / math.factorial(k) * math.exp(load * (limit - k))
+        for k in range(int(limit) + 1)
+    )
+
+
+@pytest.mark.parametrize("draw", range(usually(3, 40)))
+def test_the_highest_rate_is_that_of_an_m_d_1_queue(draw: int) -> None:
+    random_ = random.Random(draw)
+    patience, service = random_.uniform(0.05, 9), random_.uniform(1e-5, 1e-2)
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if waits_at_most(middle, patience) > 0.99 else (low, middle)
+    one = Batches(1, (1,), (service,), ({"top": service},), "", 0)
+    kept = promise(
+        answer(Load(1.0, 3, Lengths(1.0), seed=draw), one, most=1), (1 + patience) * service
+    )
+    assert kept.rate * service == pytest.approx(low, rel=0.12 if patience < 1 else 0.03)
+    assert not kept.open
+
+
+def test_the_highest_rate_does_not_depend_on_the_queries_of_the_run() -> None:
+    few, many = (
+        promise(answer(Load(rate, count, Lengths(1.0)), QUICK, most=64, window=0.0005), 0.006)
+        for rate, count in ((1.0, 3), (5000.0, 5000))
+    )
+    assert few.rate == many.rate < few.tried == pytest.approx(0.99 * 64 / 0.004)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_even_queries_keep_a_limit_up_to_the_capacity(replicas: int) -> None:
+    """Each batch is full when the one before ends, and its first query waits while it fills."""
+    load = Load(1.0, 3, Lengths(1.0), "even")
+    found = answer(load, QUICK, most=64, window=9.0, replicas=replicas)
+    highest = 0.99 * replicas * 64 / 0.004
+    fills = replicas * 63 / highest
+    kept = promise(found, 1.001 * (fills + 0.004))
+    assert kept.open
+    assert kept.rate == pytest.approx(highest)
+    assert kept.within == 0  # a lone query waits for the window
+    assert promise(found, 0.004).rate == 0
+
+
+def test_a_limit_below_the_shortest_batch_is_kept_at_no_rate() -> None:
+    found = answer(Load(1.0, 3, Lengths(1.0)), QUICK, most=64, window=0.002)
+    assert promise(found, 0.0009).rate == 0
+
+
+def test_batches_of_very_many_queries_are_tried_up_to_a_lower_rate() -> None:
+    huge = Batches(1, (1, 100_000), (0.001, 0.01), ({}, {}), "", 0)
+    kept = promise(answer(Load(1.0, 3, Lengths(1.0)), huge, most=100_000), 1.0)
+    assert kept.open
+    assert kept.rate == pytest.approx(10_000 / 0.01)
 
 
 # Times of batches
@@ -271,11 +352,28 @@ def test_the_command_says_what_users_experience(armillary: Armillary, tmp_path: 
     whole = document["latency_ms"]["mean"]
     assert sum(document["parts_ms"].values()) == pytest.approx(whole, rel=1e-6)
     assert 0.99 <= document["within"] <= 1
-    assert 20_000 < document["highest_rate_per_s"] <= document["capacity_per_s"]
+    assert document["highest_rate_per_s"] == document["highest_rate_tried_per_s"]
+    assert document["highest_rate_tried_per_s"] == pytest.approx(0.99 * document["capacity_per_s"])
     assert len(rows.read_text().splitlines()) == 2001
     assert "exchange of pooled rows" in page.read_text()
     again = armillary(*command, "--json", "-")
     assert again.stdout == made.stdout
+
+
+@pytest.mark.parametrize(("rate", "more"), [(16_000, True), (12_000, False)])
+def test_more_queries_than_are_answered_are_a_warning(
+    armillary: Armillary, rate: int, more: bool
+) -> None:
+    """Two queries of 4,000 samples do not fit into a batch of 6,912."""
+    command = ("serve", "dlrm-mlperf", "-p", "dgx-h100", "--query-samples", "4000", "--rate")
+    run = armillary(*command, str(rate), "--json", "-")
+    document = json.loads(run.stdout)
+    times = {each["samples"]: each["whole"] for each in document["batch_times_ms"]}
+    alone = times[2048] + (4000 - 2048) / 2048 * (times[4096] - times[2048])
+    assert document["capacity_per_s"] == pytest.approx(1000 / alone)
+    said = f"16,000 queries a second are more than the {1000 / alone:,.0f} that can be answered"
+    assert (said in run.stderr) is more
+    assert any("queue" in each for each in document["warnings"]) is more
 
 
 @pytest.mark.parametrize(
