@@ -39,7 +39,7 @@ class Deployment:
     prefill_platform: Annotated[
         str | None, typer.Option(metavar="PLATFORM", autocompletion=completion.platforms)
     ] = None
-    """Platform of the engines for prompts, if it is another one. --npus and --set do not change it."""
+    """Platform of the engines for prompts, if it is another one, without --npus and --set."""
     routing: Annotated[str, typer.Option(metavar="round_robin|least_loaded|prefix")] = "round_robin"
     """How requests reach engines."""
     weights: Annotated[str | None, typer.Option(metavar="FORMAT")] = None

@@ -2,7 +2,8 @@
 
 In a closed loop, each quantity has the factors of measured runs that no fit has seen. In an open
 loop the load sets the rate, and an engine that is slower than predicted has longer queues: the load
-is simulated twice more, with every time of the engine stretched to the ends of its interval.
+is simulated twice more, with every time of the engine stretched to the ends of its interval. So are
+conversations, because no engine changes the pauses between their turns.
 Not here: residuals (`armillary.uncertainty`), the interval of a drawn load (`steady.py`)."""
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .calibrate import CALIBRATED
 from .deployment import Engines
 from .fleet import Fleet
 from .limits import Limits
+from .load import PICOSECONDS
 from .run import Served, Spread, keeps
 
 MOST_REQUESTS = 5000
@@ -131,11 +133,13 @@ def uncertain(found: Served, limits: Limits, fleet: Fleet | None = None) -> Unce
     ttft, tpot, rate = made
     base = len(found.answers) / found.span
     runs = [found]
-    if found.load.arrivals is not None:
+    if found.load.arrivals is not None or found.load.after:
         rates = [base]
         if fleet is not None and len(found.answers) <= MOST_REQUESTS:
             runs += [fleet.stretched(1 / end).serve(found.load) for end in rate.factors]
             rates += [len(each.answers) / each.span for each in runs[1:]]
+        elif found.load.arrivals is None:
+            rates += [base * _faster(found, end) for end in rate.factors]
         ends = (min(rates), max(rates))
     else:
         ends = rate.of(base)
@@ -152,6 +156,14 @@ def uncertain(found: Served, limits: Limits, fleet: Fleet | None = None) -> Unce
         _ends([each.tpot for each in runs], tpot.factors),
         ends, kept, good, rate, (ttft, tpot),
     )  # fmt: skip
+
+
+def _faster(found: Served, by: float) -> float:
+    """Factor on the rate of conversations in a closed loop if engines are `by` times as fast: times
+    of requests change, pauses stay (the response time law)."""
+    busy = sum(each.latency for each in found.answers)
+    pauses = sum(after[1] for after in found.load.after if after) / PICOSECONDS
+    return (busy + pauses) / (busy / by + pauses)
 
 
 def _share(found: Served, limits: Limits, by: Factors) -> float:

@@ -116,6 +116,31 @@ def test_an_open_loop_has_the_queues_of_slower_engines() -> None:
     assert "arrivals open" in within.extrapolated
 
 
+def test_pauses_bound_the_rate_of_conversations() -> None:
+    """Someone who thinks for 2 to 9 s sends no more than one request in that time, whatever the
+    engine. Without simulated runs the response time law gives the same ends."""
+    draw = random.Random(23)
+    for _ in range(3):
+        think = draw.uniform(2, 9)
+        talks = draw.randint(1, 3)
+        load = drawn(
+            40 * talks, Lengths(draw.randint(1, 900)), Lengths(draw.randint(5, 200)),
+            concurrency=talks, turns=Lengths(40), think=Lengths(think),
+        )  # fmt: skip
+        fleet = Fleet(engines(load))
+        found = fleet.serve(load)
+        limits = Limits(found.latency.most * 9, None)
+        within, quick = uncertain(found, limits, fleet), uncertain(found, limits)
+        assert within is not None and within.goodput is not None and quick is not None
+        base = len(found.answers) / found.span
+        assert within.rate[0] < base < within.rate[1]
+        # A conversation of 40 turns has 39 pauses.
+        most = 40 / 39 * talks / think
+        assert within.rate[1] < most
+        assert within.goodput[1] < most
+        assert quick.rate == pytest.approx(within.rate, rel=0.02)
+
+
 def test_what_nobody_measured_widens_and_is_named() -> None:
     load = drawn(40, Lengths(256), Lengths(32), concurrency=4)
     found = Fleet(engines(load)).serve(load)
