@@ -3,7 +3,8 @@
 Sizes become those of nccl-tests. Its all-gather has the bytes of one rank. Its all-to-all had those
 for one other rank, and since its generators has all of them: the bandwidth that `-F` prints says
 which, and so does the line `Total time` of later versions. The number of ranks stands in the
-command above the table (`mpirun -np 16 ucc_perftest`), or follows from that bandwidth.
+command above the table (`mpirun -np 16 ucc_perftest`), or follows from that bandwidth. It is
+unknown where several numbers have the bandwidths that were printed, with their two decimals.
 
     bandwidth = size / time * 2 (n - 1) / n    all-reduce
                 size / time * (n - 1)          all-gather, all-to-all by rank
@@ -14,6 +15,7 @@ ucc_pt_coll_*.cc, generator/ucc_pt_generator_exp.cc; output in its pull request 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -37,7 +39,11 @@ _NAMES = {
     "reduce": "reduce",
 }
 _CLEAR = 0.5
-"""GB/s from which a bandwidth of two decimals says how many ranks there are."""
+"""GB/s from which a bandwidth of two decimals says what the sizes of an all-to-all are of."""
+_OFF = 0.0051
+"""How far times and bandwidths may be from what they were rounded from."""
+_SINGLE = 1e-6
+"""How far, as a part of it, a bandwidth of floats may be from that of its time."""
 _UNCLEAR = 0.9, 1.5
 """Ratios that are of two ranks or of many, by what sizes are of."""
 _MOST = 10**6
@@ -51,7 +57,7 @@ class _Table:
     name: str | None
     ranks: int
     rows: list[tuple[int, float, float]] = field(default_factory=list)
-    """Size, time, and bandwidth over size / time; 0 where it was not printed."""
+    """Size, time, and bandwidth in GB/s; 0 where it was not printed."""
     total: bool = False
     """Whether the total time stands below."""
 
@@ -82,8 +88,7 @@ def _tables(lines: list[str]) -> tuple[list[_Table], int]:
             time, size = number(times[0]), int(row[2])
             if time > 0 and size > 0:
                 printed = number(times[3]) if len(times) > 3 else 0.0
-                rate = size / time / BYTES_PER_US
-                found[-1].rows.append((size, time, printed / rate if printed >= _CLEAR else 0.0))
+                found[-1].rows.append((size, time, printed))
             else:
                 skipped += 1
         elif found and _TOTAL.match(line):
@@ -96,10 +101,8 @@ def _tables(lines: list[str]) -> tuple[list[_Table], int]:
 def _drafts(table: _Table, path: str) -> list[Draft]:
     """The tables of nccl-tests that one is; a size that falls begins another one."""
     name = table.name or ""
-    ratios = sorted(ratio for _, _, ratio in table.rows if ratio)
-    ratio = ratios[len(ratios) // 2] if ratios else 0.0
-    whole = _is_whole(table, name, ratio, path)
-    ranks = table.ranks or _ranks(name, ratio, whole)
+    whole = _is_whole(table, name, path)
+    ranks = table.ranks or _ranks(table, name, whole)
     found = [Draft(name, ranks)]
     for size, time, _ in table.rows:
         line = unfinished_tables.line(size * (1 if whole else max(ranks, 1)), time, 0, 0, False)
@@ -108,8 +111,10 @@ def _drafts(table: _Table, path: str) -> list[Draft]:
     return [each for each in found if each.lines]
 
 
-def _is_whole(table: _Table, name: str, ratio: float, path: str) -> bool:
+def _is_whole(table: _Table, name: str, path: str) -> bool:
     """Whether sizes are those of nccl-tests, not of one rank."""
+    ratios = sorted(_ratio(size, time, rate) for size, time, rate in table.rows if rate >= _CLEAR)
+    ratio = ratios[len(ratios) // 2] if ratios else 0.0
     if name == "all_gather":
         return False
     if name != "all_to_all" or table.total:
@@ -125,11 +130,20 @@ def _is_whole(table: _Table, name: str, ratio: float, path: str) -> bool:
     )
 
 
-def _ranks(name: str, ratio: float, whole: bool) -> int:
-    """Ranks from the bandwidth over size / time; 0 where it does not say."""
-    if not ratio or name in ("broadcast", "reduce"):
+def _ranks(table: _Table, name: str, whole: bool) -> int:
+    """The ranks that all bandwidths agree with; 0 where there are several, or none."""
+    printed = [row for row in table.rows if row[2]]
+    if not printed or name in ("broadcast", "reduce"):
         return 0
-    if not whole:
-        return min(round(1 + ratio), _MOST)
-    twice = 2 if name == "all_reduce" else 1
-    return round(twice / (twice - ratio)) if twice - ratio > 1e-3 else 0
+    low = max(_ratio(size, time - _OFF, rate - _OFF) for size, time, rate in printed)
+    high = min(_ratio(size, time + _OFF, rate + _OFF) for size, time, rate in printed)
+    low, high = low * (1 - _SINGLE), high * (1 + _SINGLE)
+    if whole:
+        return unfinished_tables.ranks_within(low, high, 2 if name == "all_reduce" else 1)
+    least, most = max(math.ceil(1 + low), 2), math.floor(1 + high)
+    return least if least == most <= _MOST else 0
+
+
+def _ratio(size: int, time_us: float, rate: float) -> float:
+    """A bandwidth in GB/s over size / time."""
+    return max(time_us, 0.0) * max(rate, 0.0) / size * BYTES_PER_US

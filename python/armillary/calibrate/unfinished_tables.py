@@ -103,6 +103,15 @@ def agree(size: float, time_us: float, algbw: float, rounding: float = 0.0) -> b
     return abs(rate - algbw) <= _OFF * algbw + 0.0051 + rate * rounding
 
 
+def ranks_within(low: float, high: float, most: float) -> int:
+    """The only number of ranks `n` whose `most * (n - 1) / n` is from `low` to `high`; 0 where
+    several have it, or none."""
+    if not 0 < high < most:
+        return 0
+    least = max(math.ceil(most / (most - max(low, 0.0))), 2)
+    return least if least == math.floor(most / (most - high)) else 0
+
+
 def known(test: str) -> str | None:
     """The collective of a test's name, such as `all_reduce_perf` or `AllReduce`; `None` where that
     is not a collective."""

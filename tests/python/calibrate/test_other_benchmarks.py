@@ -128,6 +128,53 @@ def test_ranks_follow_from_bandwidths(name: str, ranks: int, tmp_path: Path) -> 
         assert table == MeasuredTable(str(path), name, ranks, tuple(rows))
 
 
+def ranks_found(path: Path, text: str) -> int:
+    """The ranks that a log of one table says; 0 where they are unknown."""
+    path.write_text(text, encoding="utf-8")
+    try:
+        [table] = read(str(path)).tables
+    except InputError as error:
+        assert "the number of ranks is unknown" in str(error)
+        return 0
+    return table.ranks
+
+
+@pytest.mark.parametrize("seed", range(usually(10, 1000)))
+def test_bandwidths_never_say_a_wrong_number_of_ranks(seed: int, tmp_path: Path) -> None:
+    """Where their decimals do not say it, the number is unknown; of few ranks they do."""
+    chance = random.Random(seed)
+    for name in ("all_reduce", "all_gather", "reduce_scatter"):
+        ranks = chance.choice((chance.randrange(2, 8), chance.randrange(8, 1500)))
+        fastest = 10 ** chance.uniform(-0.2, 2.5)
+        sizes = [ranks << n for n in range(6, 20)]
+        rows = [(size, round(size / 1000 / fastest + chance.uniform(2, 30), 2)) for size in sizes]
+        found = ranks_found(tmp_path / "run.log", ucc(chance, name, ranks, rows, True, False))
+        assert found in (ranks, 0)
+        if ranks < 8 and fastest > 2:
+            assert found == ranks
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "slowest", "fastest"),
+    [
+        ("reduce_scatter", 32, 0.6, 1.6),
+        ("all_reduce", 64, 0.6, 1.6),
+        ("all_reduce", 128, 0.6, 1.6),
+        ("all_reduce", 512, 200.0, 200.0),
+    ],
+)
+def test_ranks_between_decimals_are_unknown(
+    name: str, ranks: int, slowest: float, fastest: float, tmp_path: Path
+) -> None:
+    chance = random.Random(ranks)
+    rates = [slowest + (fastest - slowest) * at / 6 for at in range(7)]
+    rows = [(1 << (16 + at), round((1 << (16 + at)) / 1000 / rates[at], 2)) for at in range(7)]
+    text = ucc(chance, name, ranks, rows, True, False)
+    assert ranks_found(tmp_path / "run.log", text) == 0
+    told = ucc(chance, name, ranks, rows, True, True)
+    assert ranks_found(tmp_path / "run.log", told) == ranks
+
+
 def test_a_recorded_table_of_ucc(tmp_path: Path) -> None:
     """Of the pull request that brought the bandwidth: 8 ranks, sizes for one other rank."""
     text = """\
