@@ -4,8 +4,8 @@
 //! collectives of layers, of dense parameters, of experts and of replicas use dimensions of their
 //! own. A layer then takes in a step what it takes alone.
 
-use crate::estimate::Op;
 use crate::parts::{Block, Data, Unit};
+use crate::script::Op;
 use crate::step::Walk;
 use crate::traffic::Traffic;
 

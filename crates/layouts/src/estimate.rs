@@ -7,40 +7,12 @@
 
 use crate::parts::Unit;
 use crate::passes::Kind;
-use crate::pipeline::{KINDS, Stop};
 use crate::rates::{self, Both, Does, Track, Walker};
+use crate::script::{Op, STARTED, Scripts};
 use crate::step::Walk;
+use crate::stop::{KINDS, Stop};
 use crate::traffic::{State, Traffic};
 use rustc_hash::FxHashMap;
-
-/// One operation of a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Kernels, one after the other.
-    Kernel(u64),
-    /// A collective that the next operation waits for, and the dimensions that it uses.
-    Call(u64, u8),
-    /// A collective or message that overlaps with what follows, with its number in the script.
-    Start(u64, u8, u8),
-    /// Waits for what was started under a number.
-    Wait(u8),
-}
-
-impl Op {
-    /// Dimensions that it uses, a bit for each.
-    pub(crate) fn dims(&self) -> u8 {
-        match *self {
-            Op::Call(_, dims) | Op::Start(_, dims, _) => dims,
-            Op::Kernel(_) | Op::Wait(_) => 0,
-        }
-    }
-}
-
-/// Most collectives of a script that are started under numbers.
-pub const STARTED: usize = 64;
-
-/// The operations of scripts, by their index.
-pub type Scripts = [Vec<Op>];
 
 const UNKNOWN: u64 = u64::MAX;
 

@@ -9,8 +9,9 @@
 use crate::forms::{Form, PassForm};
 use crate::parts::Work;
 use crate::passes::Kind;
-use crate::pipeline::{KINDS, Pipeline, Stop};
+use crate::pipeline::Pipeline;
 use crate::repeats::Repeat;
+use crate::stop::{KINDS, Stop};
 
 /// Where a stage is.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,9 +1,10 @@
 use crate::apart;
-use crate::estimate::{self, Estimate, Op};
+use crate::estimate::{self, Estimate};
 use crate::memory;
 use crate::parts::{Block, Data, Split, Unit, Work};
 use crate::passes::{Kind, Schedule};
 use crate::pipeline::Pipeline;
+use crate::script::Op;
 use crate::step::{Scratch, Walk};
 use crate::traffic::Traffic;
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 //! Not here: walking through them (`rates.rs`).
 
 use crate::passes::Kind;
-use crate::pipeline::Stop;
+use crate::stop::Stop;
 
 /// Least periods of a stretch that is worth it.
 const LEAST: usize = 3;

@@ -1,10 +1,11 @@
 //! A space of layouts: parts that many layouts share, and the layouts as combinations of them.
 
 use crate::apart;
-use crate::estimate::{self, Estimate, Op};
+use crate::estimate::{self, Estimate};
 use crate::memory::{self, Held, Stage};
 use crate::parts::{Block, Data, Split};
 use crate::pipeline::Pipeline;
+use crate::script::Op;
 use crate::step::{Scratch, Walk};
 use rustc_hash::FxHashMap;
 use std::collections::BinaryHeap;

@@ -10,8 +10,9 @@ use crate::forms::{Before, Form, PassForm};
 use crate::memory::Stage;
 use crate::parts::{Block, Data, Split, Unit, Work};
 use crate::passes::Kind;
-use crate::pipeline::{KINDS, Pipeline, Stop};
+use crate::pipeline::Pipeline;
 use crate::rates::{self, Both, Does, Lane, Track, Walker};
+use crate::stop::{KINDS, Stop};
 
 const UNKNOWN: u32 = u32::MAX;
 

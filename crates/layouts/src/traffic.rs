@@ -3,7 +3,7 @@
 //! A dimension runs one collective at a time, those first that were issued first. A collective over
 //! several dimensions waits in the queue of each and ends with the last one.
 
-use crate::estimate::{Op, STARTED};
+use crate::script::{Op, STARTED};
 use std::collections::VecDeque;
 
 const DIMS: usize = 8;
