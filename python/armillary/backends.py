@@ -43,10 +43,10 @@ def is_known(name: object) -> bool:
     return isinstance(name, str) and not is_external(name) and _core.is_backend(name)
 
 
-def known(name: str) -> str:
-    """The name of a backend.
+def known(name: str, place: str = "backend") -> str:
+    """The name of a backend, which `place` gave.
 
     Raises `InputError` for any other."""
     if not is_known(name):
-        raise InputError([Problem("", "backend", f'unknown backend "{name}"', ", ".join(NAMES))])
+        raise InputError([Problem("", place, f'unknown backend "{name}"', ", ".join(NAMES))])
     return name

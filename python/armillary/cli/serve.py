@@ -65,6 +65,7 @@ def serve(model: ModelName, each: ServeOptions) -> None:
         inputs = (each.platform, each.prefill_platform, each.requests, each.calibrate)
         output.claim(outputs, model, *inputs)
         loaded = load_model(model)
+        _check_values(each)
         if loaded.family == "dlrm":
             from .serve_queries import serve_queries
 
@@ -72,10 +73,6 @@ def serve(model: ModelName, each: ServeOptions) -> None:
             return
         _check_family(loaded, each)
         promised = limits(each.slo)
-        for name in ("gpu_memory", "price", "prefill_price"):
-            value = getattr(each, name)
-            if value is not None and not math.isfinite(value):
-                raise InputError([Problem("", flag(name), f"invalid number: {value}", "a number")])
         if None not in (each.prefill_price, each.prefill) and each.price is None:
             message = "GPUs for tokens have no price"
             raise InputError([Problem("", "--prefill-price", message, "with --price")])
@@ -137,6 +134,20 @@ def _find_more(
     if not each.no_what_if and len(found.answers) <= MOST_REQUESTS:
         for change in changes(found, promised, each.routing, each.backend):
             more.changes.append(change)
+
+
+def _check_values(each: ServeOptions) -> None:
+    """Refuses numbers that are none, and unknown networks."""
+    from .. import backends
+
+    for name in ("gpu_memory", "price", "prefill_price"):
+        value = getattr(each, name)
+        if value is not None and not math.isfinite(value):
+            raise InputError([Problem("", flag(name), f"invalid number: {value}", "a number")])
+    for name in ("backend", "network"):
+        value = getattr(each, name)
+        if value is not None and not backends.is_external(value):
+            backends.known(value, flag(name))
 
 
 def _check_family(loaded: Model, each: ServeOptions) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from .. import __version__
@@ -22,8 +22,8 @@ _QUERIES = 10_000
 """Queries that are drawn unless the user says how many."""
 _TAKEN = (
     "platform", "npus", "set_", "replicas", "rate", "num_requests", "arrival", "seed", "slo",
-    "price", "backend", "json", "csv", "report", "no_what_if", "query_samples", "batch_samples",
-    "batch_window", "sharding", "tier", "cache", "skew", "table_precision", "host_inputs",
+    "price", "backend", "json", "csv", "report", "query_samples", "batch_samples", "batch_window",
+    "sharding", "tier", "cache", "skew", "table_precision", "host_inputs",
 )  # fmt: skip
 """Options that mean something for queries."""
 _PLACED = ("sharding", "tier", "cache", "skew", "table_precision", "host_inputs")
@@ -37,12 +37,18 @@ def serve_queries(model: Model, each: ServeOptions, outputs: Mapping[str, str | 
     from ..serve.queries import as_dict, promise, table
 
     limit = _limit(each.slo)
-    found, warnings = _answered(model, each)
+    try:
+        found, warnings = _answered(model, each)
+    except InputError as error:
+        raise InputError([_named(problem) for problem in error.problems]) from None
     kept = None if limit is None else promise(found, limit)
     for warning in warnings:
         output.log(f"warning: {warning}")
-    document = as_dict(found, kept, warnings)
-    whole = {"schema": document.pop("schema"), "version": __version__, "model": model.name}
+    document = as_dict(found, kept, warnings, each.price)
+    whole = {
+        "schema": document.pop("schema"), "version": __version__, "model": model.name,
+        "platform": each.platform,
+    }  # fmt: skip
     output.write_json(each.json, json_text.dumps({**whole, **document}, indent=2))
     if each.csv is not None:
         output.write_csv(each.csv, to_csv(table(found)))
@@ -76,7 +82,7 @@ def _answered(model: Model, each: ServeOptions) -> tuple[Answered, list[str]]:
     words = {name: getattr(each, name) for name in _PLACED}
     made = batches(
         model, target, most, replicas=each.replicas, backend=each.backend,
-        **{name: value for name, value in words.items() if value not in (None, False)},
+        **{name: value for name, value in words.items() if value is not None},
     )  # fmt: skip
     found = answer(load, made, most=most, window=window, replicas=each.replicas)
     warnings = [*target.warnings, *made.warnings]
@@ -103,6 +109,18 @@ def _check(each: ServeOptions) -> None:
     if given:
         why = "is for models that generate tokens"
         raise InputError([Problem("", flag(name), why, "leave it out") for name in given])
+    if each.tier in (None, "device"):
+        given = [name for name in ("cache", "skew") if getattr(each, name) is not None]
+        why = "is for tables on the host, and all are on the NPUs"
+        if given:
+            help_ = "with --tier host, or without it"
+            raise InputError([Problem("", flag(name), why, help_) for name in given])
+
+
+def _named(problem: Problem) -> Problem:
+    """A problem of an argument as one of its option."""
+    is_option = not problem.file and problem.place in _TAKEN
+    return replace(problem, place=flag(problem.place)) if is_option else problem
 
 
 def _window(text: str | None) -> float:

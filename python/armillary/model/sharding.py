@@ -460,8 +460,8 @@ def _check_nodes(tables: Sequence[EmbeddingTable], request: ShardingRequest) -> 
 
 
 def require_room(placement: ShardLoads, width: int, optimizer: str, capacity: int | None) -> None:
-    """Refuses a placement with more bytes of tables and optimizer state on an NPU than
-    `capacity`."""
+    """Refuses a placement with more bytes of tables and optimizer state on an NPU than `capacity`.
+    SGD has no state."""
     if capacity is None:
         return
     used = [(sum(placement.memory(kind.first, width, optimizer)), kind) for kind in placement.kinds]
@@ -469,11 +469,12 @@ def require_room(placement: ShardLoads, width: int, optimizer: str, capacity: in
     if worst <= capacity:
         return
     needed = -(-sum(each * kind.ranks for each, kind in used) // capacity)
-    message = (
-        f"NPU {at.first} holds {worst} bytes of tables and optimizer state, more than {capacity}"
-    )
+    state = "" if optimizer == "sgd" else " and optimizer state"
+    message = f"NPU {at.first} holds {worst} bytes of tables{state}, more than {capacity}"
     allowed = (
         f"at least {counted(needed, 'NPU')}; sharding auto or row; a table_precision of "
-        f"fewer bytes than {width}; rowwise_adagrad or sgd"
+        f"fewer bytes than {width}"
     )
+    if state:
+        allowed += "; rowwise_adagrad or sgd"
     raise InputError([Problem("", "capacity", message, allowed)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..serve.queries import cost
 from ..units import NS_PER_S, counted
 from .page import Fact, Page, Section, Table
 from .quantity import number, rate, share, size, time
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from ..serve.queries import Answered, Promise
     from ..serve.run import Spread
 
-_HOUR = 3600
-_MILLION = 1e6
 _NAMES = {
     "inputs": "inputs to the NPUs",
     "rows": "rows from other memories",
@@ -79,9 +78,9 @@ def _facts(found: Answered, kept: Promise | None, price: float | None) -> Iterat
         )
         yield Fact("Rate", f"{rate(kept.rate)} queries a second", note)
     if price is not None:
-        npus = found.batches.npus * found.replicas
-        dollars = price * npus / _HOUR * found.span / found.load.count * _MILLION
-        yield Fact("Cost", f"${dollars:,.2f}", f"of a million queries at ${price:g} an NPU-hour")
+        yield Fact(
+            "Cost", f"${cost(found, price):,.4g}", f"of a million queries at ${price:g} an NPU-hour"
+        )
 
 
 def _time(seconds: float) -> str:

@@ -242,7 +242,9 @@ def answer(
     arrivals, samples = load.drawn()
     if max(samples) > most:
         message = f"a query has {max(samples):,} samples, more than a batch of {most:,}"
-        raise InputError([Problem("", "batch_samples", message, "larger batches")])
+        raise InputError(
+            [Problem("", "batch_samples", message, "larger batches, or smaller queries")]
+        )
     queue = queued(arrivals, samples, most, window, batches.time, replicas)
     span = max(each.end for each in queue.batches) - arrivals[0]
     capacity = replicas * packed(load.samples, most, batches.time, load.seed)
@@ -359,12 +361,24 @@ class _Trial:
         return rate
 
 
-def as_dict(found: Answered, kept: Promise | None, warnings: Sequence[str]) -> dict[str, Any]:
-    """The result as JSON. Times are ms, rates queries a second."""
+def cost(found: Answered, price: float) -> float:
+    """Dollars of a million queries at `price` dollars for an NPU and hour."""
+    npus = found.batches.npus * found.replicas
+    return price * npus / 3600 * found.span / found.load.count * 1e6
+
+
+def as_dict(
+    found: Answered, kept: Promise | None, warnings: Sequence[str], price: float | None = None
+) -> dict[str, Any]:
+    """The result as JSON. Times are ms, rates queries a second; `price` is dollars of an NPU for an
+    hour."""
     made: dict[str, Any] = {
         "schema": SCHEMA,
         "queries": found.load.count,
         "rate": found.load.rate,
+        "arrival": found.load.arrival,
+        "seed": found.load.seed,
+        "samples": _samples(found.load.samples),
         "span_s": found.span,
         "npus": found.batches.npus * found.replicas,
         "replicas": found.replicas,
@@ -392,7 +406,18 @@ def as_dict(found: Answered, kept: Promise | None, warnings: Sequence[str]) -> d
         made["within"] = kept.within
         made["highest_rate_per_s"] = kept.rate
         made["highest_rate_tried_per_s"] = kept.tried
+    if price is not None:
+        made["price_per_npu_hour"] = price
+        made["dollars_per_million_queries"] = cost(found, price)
     return {**made, "warnings": list(warnings)}
+
+
+def _samples(samples: Lengths) -> dict[str, float]:
+    """Samples of a query: uniform from `least` to `most`, or lognormal with a `deviation`."""
+    mean = samples.mean
+    if samples.deviation:
+        return {"mean": mean, "deviation": samples.deviation * mean}
+    return {"mean": mean, "least": samples.low * mean, "most": samples.high * mean}
 
 
 def _ms(found: Spread) -> dict[str, float]:

@@ -98,7 +98,10 @@ def batches(
         )
     largest = -(-most // npus)
     words = {"dp": npus, "capacity": capacity, **options}
-    first = forward(model, local_batch=largest, **words)
+    try:
+        first = forward(model, local_batch=largest, **words)
+    except InputError as error:
+        raise InputError([_of_memory(each) for each in error.problems]) from None
     placement = first.run.placement
     kept = {key: value for key, value in words.items() if key not in _PLACING}
     locals_ = sorted({*(2**step for step in range(largest.bit_length())), largest})
@@ -115,6 +118,17 @@ def batches(
         npus, sizes, tuple(total for total, _ in found), tuple(parts for _, parts in found),
         tables, held, (*first.run.notes, HOSTS),
     )  # fmt: skip
+
+
+def _of_memory(problem: Problem) -> Problem:
+    """Want of memory as a problem of the platform, which says how much there is."""
+    if problem.place != "capacity":
+        return problem
+    ways = (
+        "more NPUs for each replica, sharding auto or row, table_precision fp16, a smaller cache, "
+        "or tier host"
+    )
+    return Problem("", "npu.memory.capacity", problem.message, ways)
 
 
 _PLACING = ("sharding", "column_shards", "tier", "plan", "ranks_per_node")

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import random
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -330,6 +331,18 @@ def test_tables_that_do_not_fit_are_refused() -> None:
         batches("dlrm-mlperf", platform, 1024)
 
 
+@pytest.mark.parametrize("sharding", ["auto", "column"])
+def test_want_of_memory_is_that_of_tables_alone(sharding: str) -> None:
+    """No optimizer is there when queries are answered, and the platform says how much there is."""
+    platform = arm.Platform.load("dgx-h100", {"npu.memory.capacity": "2 GB"})
+    with pytest.raises(InputError) as raised:
+        batches("dlrm-mlperf", platform, 1024, sharding=sharding)
+    (problem,) = raised.value.problems
+    assert problem.place == "npu.memory.capacity"
+    assert re.fullmatch(r"NPU \d holds \d+ bytes of tables, more than 2000000000", problem.message)
+    assert "adagrad" not in problem.help
+
+
 # The command
 
 
@@ -358,6 +371,36 @@ def test_the_command_says_what_users_experience(armillary: Armillary, tmp_path: 
     assert "exchange of pooled rows" in page.read_text()
     again = armillary(*command, "--json", "-")
     assert again.stdout == made.stdout
+
+
+def test_the_document_says_what_was_asked(armillary: Armillary) -> None:
+    """Dollars of a million queries: those of 8 NPUs for as long as they take."""
+    command = (
+        "serve", "dlrm-mlperf", "-p", "dgx-h100", "--rate", "500", "--query-samples", "100-700",
+        "--num-requests", "1", "--seed", "7", "--arrival", "even", "--price", "3",
+    )  # fmt: skip
+    run = armillary(*command, "--json", "-")
+    document = json.loads(run.stdout)
+    asked = {"platform": "dgx-h100", "arrival": "even", "seed": 7, "queries": 1, "rate": 500}
+    assert asked.items() <= document.items()
+    assert document["samples"] == pytest.approx({"mean": 400, "least": 100, "most": 700})
+    dollars = 8 * 3 / 3600 * document["latency_ms"]["mean"] / 1000 * 1e6
+    assert document["dollars_per_million_queries"] == pytest.approx(dollars)
+    shown = armillary(*command).stdout
+    assert f"Cost: ${dollars:.4g} " in shown
+    assert " 1 query, 500 a second" in shown
+
+
+def test_rows_that_are_looked_up_equally_are_fetched_more_often(armillary: Armillary) -> None:
+    command = (
+        "serve", "dlrm-mlperf", "-p", "dgx-h100", "--rate", "500", "--num-requests", "3", "--tier",
+        "host", "--cache", "100MB", "--set", "remote_memory.bandwidth=50GB/s", "--json", "-",
+    )  # fmt: skip
+    even, default, most = (
+        json.loads(armillary(*command, *words).stdout)["batch_times_ms"][-1]["rows"]
+        for words in (("--skew", "0"), (), ("--skew", "1.5"))
+    )
+    assert even > default > most
 
 
 @pytest.mark.parametrize(("rate", "more"), [(16_000, True), (12_000, False)])
@@ -390,11 +433,21 @@ def test_more_queries_than_are_answered_are_a_warning(
         ("dlrm-mlperf", ("--rate", "9", "--batch-window", "2"), "invalid time"),
         ("dlrm-mlperf", ("--rate", "9", "--batch-window", "2GB"), "invalid time"),
         ("dlrm-mlperf", ("--rate", "9", "--slo", "ttft=1s"), "latency=10ms"),
-        ("dlrm-mlperf", ("--rate", "9", "--tier", "host"), "cache"),
-        ("dlrm-mlperf", ("--rate", "9", "--tier", "attic"), "attic"),
-        ("dlrm-mlperf", ("--rate", "9", "--sharding", "fair"), "fair"),
-        ("dlrm-mlperf", ("--rate", "9", "--arrival", "rare"), "unknown arrivals"),
-        ("dlrm-mlperf", ("--rate", "9", "--table-precision", "fp1"), "fp1"),
+        ("dlrm-mlperf", ("--rate", "9", "--tier", "host"), "in: --cache\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--tier", "attic"), "in: --tier\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--sharding", "fair"), "in: --sharding\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--arrival", "rare"), "in: --arrival\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--table-precision", "fp1"), "in: --table-precision\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--query-samples", "9000"), "in: --batch-samples\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--replicas", "3"), "in: --replicas\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--network", "foo"), "in: --network\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--backend", "foo"), "in: --backend\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--price", "nan"), "in: --price\n"),
+        ("dlrm-mlperf", ("--rate", "9", "--cache", "1GB"), "with --tier host"),
+        ("dlrm-mlperf", ("--rate", "9", "--cache", "0", "--tier", "device"), "with --tier host"),
+        ("dlrm-mlperf", ("--rate", "9", "--skew", "0"), "with --tier host"),
+        ("dlrm-mlperf", ("--rate", "9", "--no-what-if"), "in: --no-what-if\n"),
+        ("llama-3-8b", ("--rate", "9", "--network", "foo", "--tp", "2"), "in: --network\n"),
         ("llama-3-8b", ("--rate", "9", "--skew", "1"), "is a decoder"),
         ("resnet-50", ("--rate", "9"), "takes no requests"),
     ],
