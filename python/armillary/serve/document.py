@@ -169,10 +169,12 @@ def measured(found: Served) -> list[tuple[str, float, float]]:
 
 
 def table(found: Served) -> list[Mapping[str, Any]]:
-    """A row for each request; times are seconds."""
+    """A row for each request, in the order of arrivals; times are seconds. Recorded requests have
+    the line of their file."""
     return [
         {
             "request": number,
+            **({"line": found.load.lines[number]} if found.load.lines else {}),
             "arrival_s": each.arrival,
             "queue_s": each.admitted - each.arrival,
             "ttft_s": each.ttft,

@@ -54,6 +54,9 @@ class Load:
     """Turns of conversations: the earlier request whose answer each waits for, and ps between that
     answer and this request; `None` for one that arrives by itself. Empty without conversations."""
 
+    lines: tuple[int, ...] = ()
+    """Line of the file that each recorded request is from; empty without lines."""
+
     @property
     def longest(self) -> int:
         """Tokens of the longest request, with its output."""
@@ -84,13 +87,13 @@ class Lengths:
 
 
 def lengths(text: str, option: str) -> Lengths:
-    """Lengths as an option gives them: `1024`, `820-1024` (uniform), `1024~0.5` (lognormal with a
-    standard deviation of half the mean).
+    """Whole numbers as an option gives them: `1024`, `820-1024` (uniform), `1024~0.5` (lognormal
+    with a standard deviation of half the mean).
 
     Raises:
         InputError: anything else.
     """
-    return _spread(text, option, 1, 2**24, "lengths")
+    return _spread(text, option, "lengths", (1, 2**24), "1024, 820-1024")
 
 
 def counts(text: str, option: str) -> Lengths:
@@ -99,36 +102,53 @@ def counts(text: str, option: str) -> Lengths:
     Raises:
         InputError: anything else.
     """
-    return _spread(text, option, 1, MOST_TURNS, "counts")
+    return _spread(text, option, "counts", (1, MOST_TURNS), "4, 2-6")
 
 
 def pauses(text: str, option: str) -> Lengths:
-    """Seconds, written as lengths are.
+    """Seconds, written as lengths are. They need not be whole.
 
     Raises:
         InputError: anything else.
     """
-    return _spread(text, option, 0, 1e6, "seconds")
+    return _spread(text, option, "seconds", (0, 1e6), "10, 5-15", whole=False)
 
 
-def _spread(text: str, option: str, least: float, most: float, what: str) -> Lengths:
-    help_ = "1024, 820-1024 (uniform) or 1024~0.5 (lognormal, deviation over mean)"
+def _spread(
+    text: str,
+    option: str,
+    what: str,
+    ends: tuple[float, float],
+    examples: str,
+    *,
+    whole: bool = True,
+) -> Lengths:
+    least, most = ends
+    help_ = (
+        f"{examples} (uniform) or {examples.partition(',')[0]}~0.5 (lognormal, deviation over "
+        f"mean); {'whole numbers ' if whole else ''}from {least:,} to {most:,.0f}"
+    )
+    wrong = InputError([Problem("", option, f"invalid {what}: {text!r}", help_)])
     try:
         if "~" in text:
             mean, deviation = (float(part) for part in text.split("~"))
-            found = Lengths(mean, deviation=deviation)
+            found, given = Lengths(mean, deviation=deviation), [mean]
         elif "-" in text[1:]:
             low, high = (float(part) for part in text.split("-"))
             mean = (low + high) / 2
-            found = Lengths(mean, low / mean, high / mean)
+            found, given = Lengths(mean, low / mean, high / mean), [low, high]
         else:
             found = Lengths(float(text))
+            given = [found.mean]
     except (ValueError, ZeroDivisionError):
-        raise InputError([Problem("", option, f"invalid {what}: {text!r}", help_)]) from None
-    bounds = (found.mean, found.mean * found.low, found.mean * found.high)
-    ends = all(least <= each <= most for each in bounds) and found.low <= found.high
-    if not ends or not 0 <= found.deviation <= 10:
-        raise InputError([Problem("", option, f"invalid {what}: {text!r}", help_)])
+        raise wrong from None
+    if not all(least <= each <= most for each in given) or given != sorted(given):
+        raise wrong
+    # A lognormal mean need not be whole.
+    if whole and not found.deviation and not all(each.is_integer() for each in given):
+        raise wrong
+    if not 0 <= found.deviation <= 10:
+        raise wrong
     return found
 
 

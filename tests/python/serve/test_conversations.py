@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from armillary.serve import (
     load_engine,
     serve,
 )
+from armillary.serve.load import counts, pauses
 from armillary.serve.traces import read_load
 
 
@@ -169,6 +171,39 @@ def test_bad_tables_are_named(armillary: Armillary, tmp_path: Path, text: str, s
     assert "Traceback" not in run.stderr
 
 
+def test_all_whole_ranges_of_turns_are_taken() -> None:
+    draw = random.Random(4)
+    for _ in range(300):
+        low = draw.randint(1, 1000)
+        high = draw.randint(low, 1000)
+        found = counts(f"{low}-{high}", "--turns")
+        drawn_ = [found.draw(draw) for _ in range(20)]
+        assert all(low <= each <= high for each in drawn_)
+    assert pauses("0.5", "--think").mean == 0.5
+    assert counts("4.7~0.5", "--turns").mean == 4.7
+
+
+def test_recorded_turns_keep_their_lines(armillary: Armillary, tmp_path: Path) -> None:
+    """Rows that arrive in another order than that of the file, one of them left out."""
+    text = HEAD + "3,40,9,a,\n0.5,30,8,b,\n7,5,0,,\n,60,9,a,5\n,80,5,a,8\n"
+    (tmp_path / "t.csv").write_text(text)
+    words = ("serve", "llama-3-8b", "-p", "dgx-h100", "--no-what-if", "--requests", "t.csv")
+    run = armillary(*words, "--csv", "o.csv", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    rows = list(csv.DictReader((tmp_path / "o.csv").read_text().splitlines()))
+    assert [(row["line"], row["input_tokens"]) for row in rows] == [
+        ("3", "30"), ("2", "40"), ("5", "60"), ("6", "80")
+    ]  # fmt: skip
+    begin = "4 requests of t.csv, turns of 2 conversations, which begin in 2.5 s (0.4 a second)"
+    assert begin in " ".join(run.stdout.split())
+    assert "prompts share nothing but their conversations" in run.stderr
+    run = armillary(*words[:-2], "--concurrency", "2", "--requests", "t.csv", cwd=tmp_path)
+    assert "turns of 2 conversations, 2 at a time" in " ".join(run.stdout.split())
+    # Drawn requests have no file.
+    run = armillary(*words[:-2], "--rate", "9", "--num-requests", "3", "--csv", "-", cwd=tmp_path)
+    assert run.stdout.startswith("request,arrival_s,")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -179,6 +214,13 @@ def test_bad_tables_are_named(armillary: Armillary, tmp_path: Path, text: str, s
         (("--turns", "6-2"), "invalid counts"),
         (("--turns", "100000"), "invalid counts"),
         (("--turns", "4~99"), "invalid counts"),
+        (("--turns", "1024"), "4, 2-6 (uniform) or 4~0.5"),
+        (("--turns", "1001"), "whole numbers from 1 to 1,000"),
+        (("--turns", "4.7"), "invalid counts: '4.7'"),
+        (("--turns", "1.5-4"), "invalid counts"),
+        (("--input-tokens", "9.5"), "whole numbers from 1 to 16,777,216"),
+        (("--turns", "3", "--think", "nan"), "10, 5-15 (uniform) or 10~0.5"),
+        (("--turns", "3", "--think", "1e9"), "mean); from 0 to 1,000,000"),
         (("--turns", ""), "invalid counts"),
         (("--think", "5"), "with --turns"),
         (("--turns", "3", "--think", "-1"), "invalid seconds"),

@@ -25,3 +25,5 @@ class Format:
 
 NO_CONTENTS = "prompts share nothing: the file has no contents"
 """The assumption about files with lengths alone."""
+TURNS_ALONE = "prompts share nothing but their conversations: the file has no contents"
+"""That about files with lengths and conversations."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from ..load import MOST_TURNS
-from .format import NO_CONTENTS, Format
+from .format import NO_CONTENTS, TURNS_ALONE, Format
 from .recorded import Pieces, Recorded, picoseconds
 from .source import Source
 
@@ -89,7 +89,7 @@ class _Rows:
             if self.recorded.is_full:
                 break
         if "prefix" not in self.places:
-            self.recorded.note(NO_CONTENTS)
+            self.recorded.note(TURNS_ALONE if self.recorded.after else NO_CONTENTS)
 
     def _of(self, row: list[str], name: str) -> str:
         return row[self.places[name]] if name in self.places else ""

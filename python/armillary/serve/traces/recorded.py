@@ -15,6 +15,7 @@ from typing import Any
 
 from ...declared import shown
 from ...errors import InputError, Problem
+from ...units import counted
 from ..load import PICOSECONDS, Load, Request
 from .source import Source
 
@@ -40,6 +41,8 @@ class Recorded:
         self.measured: list[tuple[float, float]] = []
         self.after: dict[int, tuple[int, int]] = {}
         """Requests that wait for an answer, with the request of that answer and ps between."""
+        self.lines: list[int] = []
+        """Line of each request; empty for a file that is one document."""
         self.notes: dict[str, None] = {}
         self.concurrency = 0
         """Requests at a time, where the file has no times."""
@@ -73,6 +76,8 @@ class Recorded:
             message = f"has more than {MOST_REQUESTS:,} requests"
             raise self.source.fault("", message, "a part of it: --limit N")
         self.requests.append(Request(prompt, output, priority))
+        if self.source.kind != "document":
+            self.lines.append(self.source.line)
         if time is not None:
             self.times.append(time)
 
@@ -141,10 +146,11 @@ class Recorded:
         measured = tuple(self.measured[place] for place in places) if self.measured else ()
         times = self._times(places, rate, scale, concurrency)
         self.concurrency = 0 if times is not None else concurrency or self.concurrency
-        said = self._said(len(requests), times)
         notes = tuple(self.notes)
         after = self._after(places)
-        return Load(requests, times, self.concurrency, said, notes, measured, after)
+        said = self._said(after or (None,) * len(requests), times)
+        lines = tuple(self.lines[place] for place in places) if self.lines else ()
+        return Load(requests, times, self.concurrency, said, notes, measured, after, lines)
 
     def _in_order(self, places: list[int]) -> Iterator[Request]:
         """Requests in another order, whose prompts have answers by their new places."""
@@ -192,15 +198,22 @@ class Recorded:
             times = [round(time * scale) for time in times]
         return tuple(times)
 
-    def _said(self, count: int, times: tuple[int, ...] | None) -> str:
+    def _said(
+        self, after: tuple[tuple[int, int] | None, ...], times: tuple[int, ...] | None
+    ) -> str:
         name = os.path.basename(self.source.file)  # noqa: PTH119 - a name may be any text
-        requests = f"{count:,} request{'s' * (count > 1)} of {name}"
+        requests = f"{counted(len(after), 'request')} of {name}"
+        begin = sum(each is None for each in after)
+        come = ""
+        if begin < len(after):
+            requests = f"{requests}, turns of {counted(begin, 'conversation')}"
+            come = ", which begin"
         if times is None:
             return f"{requests}, {self.concurrency:,} at a time"
         span = times[-1] / PICOSECONDS
         if not span:
-            return f"{requests}, all at once"
-        return f"{requests} in {span:,.4g} s ({(count - 1) / span:,.3g} a second)"
+            return f"{requests}{come or ', all'} at once"
+        return f"{requests}{come} in {span:,.4g} s ({(begin - 1) / span:,.3g} a second)"
 
 
 def number(value: object) -> float:
