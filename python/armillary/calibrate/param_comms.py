@@ -68,7 +68,7 @@ class _Reader:
             self.skipped += 1
             return
         size, time, least, most, algorithm, bus = (number(words[place]) for place in places)
-        line = unfinished_tables.line(int(size), time, algorithm, bus, False)
+        line = unfinished_tables.line(int(size), time, algorithm, bus, False, _RATE_OFF)
         if line is None or not (least <= time <= most and _agree(size, least, most, algorithm)):
             self.skipped += 1
             return

@@ -126,22 +126,29 @@ def _line(words: list[str], scale: float, least: float = 0.0) -> LogLine | None:
     groups = [found for offset in (1, 0) if (found := list(_groups(size, rest[offset:], scale)))]
     if not groups:
         return None
-    time, algbw, busbw = max(groups, key=len)[-1]
-    return unfinished_tables.line(size, time, algbw, busbw, reduces) if algbw >= least else None
+    time, algbw, busbw, off = max(groups, key=len)[-1]
+    if algbw < least:
+        return None
+    return unfinished_tables.line(size, time, algbw, busbw, reduces, off)
 
 
-def _groups(size: int, words: list[str], scale: float) -> Iterator[tuple[float, float, float]]:
-    """Time in us, algbw and busbw, once or twice, as far as they agree with the size; what stands
-    between is passed."""
+def _groups(
+    size: int, words: list[str], scale: float
+) -> Iterator[tuple[float, float, float, float]]:
+    """Time in us, algbw, busbw and how far both were rounded, once or twice, as far as they agree
+    with the size; what stands between is passed."""
     at = 0
     while at + 3 <= len(words):
         time, algbw, busbw = (_number(word) for word in words[at : at + 3])
         if (
             time > 0
             and busbw >= 0
-            and unfinished_tables.agree(size, time * scale, algbw, _rounding(words[at], time))
+            and unfinished_tables.agree(
+                size, time * scale, algbw, _rounding(words[at], time) / time
+            )
         ):
-            yield time * scale, algbw, busbw
+            off = max(_rounding(words[at + 1], algbw), _rounding(words[at + 2], busbw))
+            yield time * scale, algbw, busbw, off
             at += 3
         elif at == 0:
             return
@@ -159,6 +166,8 @@ def _number(word: str) -> float:
 
 
 def _rounding(word: str, number: float) -> float:
-    """How far, as a part of it, a printed number may be from what it was rounded from."""
+    """How far a printed number may be from what it was rounded from; 0 of zero."""
+    if not number:
+        return 0.0
     digits, _, exponent = word.lower().partition("e")
-    return 0.5 * 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2])) / number
+    return 0.5 * 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))

@@ -140,8 +140,10 @@ def _ranks(table: _Table, name: str, whole: bool) -> int:
     low, high = low * (1 - _SINGLE), high * (1 + _SINGLE)
     if whole:
         return unfinished_tables.ranks_within(low, high, 2 if name == "all_reduce" else 1)
+    if not low <= high < _MOST:
+        return 0
     least, most = max(math.ceil(1 + low), 2), math.floor(1 + high)
-    return least if least == most <= _MOST else 0
+    return least if least == most else 0
 
 
 def _ratio(size: int, time_us: float, rate: float) -> float:

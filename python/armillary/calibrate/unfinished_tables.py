@@ -1,7 +1,8 @@
 """Tables of times under construction: what a reader found, and what follows from it.
 
 Which collective it is stands in the log or its name, or follows from `busbw / algbw`; so do the
-ranks. Not here: how a table is written (`printed`, `records`)."""
+ranks, where the printed decimals leave one number of them. Not here: how a table is written
+(`printed`, `records`)."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ TESTS = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadc
 _BEFORE = re.compile(r"^(?:\[[^\]]*\d+,\d+\]<std(?:out|err)>:\s?|\s*\d+:\s)")
 _OFF = 0.02
 """How far size / time may be from the printed algbw, in addition to rounding."""
+_SINGLE = 1e-6
+"""How far, as a part of it, a ratio of floats may be from what it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class LogLine:
     time_us: float
     ratio: float | None
     """busbw / algbw, where they have enough digits."""
+    off: float
+    """How far the ratio may be from what it was rounded from, as a part of it."""
     reduces: bool
 
 
@@ -69,7 +74,7 @@ class Draft:
             help_ = "a file name with the collective in it, or --collective"
             problems.append(Problem(path, first, "the collective is unknown", help_))
             return None
-        ranks = self.ranks or _ranks(name, ratio)
+        ranks = self.ranks or _ranks(name, self.lines)
         if ranks == 1:
             message = "is of one rank, which copies and sends nothing"
             problems.append(Problem(path, first, message, "a log of two ranks or more"))
@@ -88,11 +93,18 @@ def untagged(text: str) -> str:
     return _BEFORE.sub("", text, count=1)
 
 
-def line(size: int, time_us: float, algbw: float, busbw: float, reduces: bool) -> LogLine | None:
-    """A line of numbers that were printed; `None` where nothing was moved or took no time."""
+def line(
+    size: int, time_us: float, algbw: float, busbw: float, reduces: bool, off: float = 0.005
+) -> LogLine | None:
+    """A line of numbers that were printed; `None` where nothing was moved or took no time. `off`:
+    how far bandwidths may be from what they were rounded from."""
     if size <= 0 or not (time_us > 0 and math.isfinite(time_us + algbw + busbw)):
         return None
-    return LogLine(size, time_us, busbw / algbw if algbw >= 1 else None, reduces)
+    if algbw < 1:
+        return LogLine(size, time_us, None, 0.0, reduces)
+    clear = algbw > off and busbw > 0
+    rounding = off / (algbw - off) + off / busbw + _SINGLE if clear else 1.0
+    return LogLine(size, time_us, busbw / algbw, min(rounding, 1.0), reduces)
 
 
 def agree(size: float, time_us: float, algbw: float, rounding: float = 0.0) -> bool:
@@ -106,7 +118,7 @@ def agree(size: float, time_us: float, algbw: float, rounding: float = 0.0) -> b
 def ranks_within(low: float, high: float, most: float) -> int:
     """The only number of ranks `n` whose `most * (n - 1) / n` is from `low` to `high`; 0 where
     several have it, or none."""
-    if not 0 < high < most:
+    if not (0 < high < most and low <= high):
         return 0
     least = max(math.ceil(most / (most - max(low, 0.0))), 2)
     return least if least == math.floor(most / (most - high)) else 0
@@ -143,9 +155,11 @@ def _named(ratio: float | None, reduces: bool) -> str | None:
     return "reduce_scatter" if reduces and ratio < 1 else None
 
 
-def _ranks(name: str, ratio: float | None) -> int:
-    """Ranks from busbw / algbw."""
-    if ratio is None:
+def _ranks(name: str, lines: list[LogLine]) -> int:
+    """The ranks that all of busbw / algbw agree with; 0 where there are several, or none."""
+    ratios = [(line.ratio, line.off) for line in lines if line.ratio is not None]
+    if not ratios:
         return 0
-    left = 2 - ratio if name == "all_reduce" else 1 - ratio
-    return round((2 if name == "all_reduce" else 1) / left) if left > 1e-3 else 0
+    low = max(ratio * (1 - off) for ratio, off in ratios)
+    high = min(ratio * (1 + off) for ratio, off in ratios)
+    return ranks_within(low, high, 2 if name == "all_reduce" else 1)

@@ -56,6 +56,13 @@ def test_a_machine_that_is_another_is_doubted(tmp_path: Path) -> None:
     assert any("is this the machine that dgx-h100 describes?" in note for note in notes)
 
 
+def test_a_bandwidth_of_zero_says_no_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "all_reduce.log"
+    path.write_text("  1048576  262144  float  sum  -1  45.30  23.15  0e99999  0\n", "utf-8")
+    with pytest.raises(InputError, match="the number of ranks is unknown"):
+        read(str(path))
+
+
 SECOND = RANKS.format(0, "a") + RANKS.format(1, "a")
 
 

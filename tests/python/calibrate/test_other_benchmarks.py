@@ -154,6 +154,33 @@ def test_bandwidths_never_say_a_wrong_number_of_ranks(seed: int, tmp_path: Path)
             assert found == ranks
 
 
+@pytest.mark.parametrize("seed", range(usually(10, 1000)))
+def test_nor_do_ratios_of_bandwidths(seed: int, tmp_path: Path) -> None:
+    """`BusBW / AlgBW` of PARAM has three decimals, that of nccl-tests two."""
+    chance = random.Random(seed)
+    for name in ("all_reduce", "reduce_scatter"):
+        ranks = chance.choice((chance.randrange(2, 8), chance.randrange(8, 1500)))
+        fastest = 10 ** chance.uniform(0, 2.5)
+        rows = [(1 << n, round((1 << n) / 1000 / fastest + 1, 1)) for n in range(12, 26)]
+        rates = [size / us / 1000 for size, us in rows]
+        lines = [
+            f"{size} {size // 4} float sum -1 {us:.1f} {rate:.2f} {rate * bus(name, ranks):.2f} 0\n"
+            for (size, us), rate in zip(rows, rates, strict=True)
+        ]
+        for text in (param(chance, name, ranks, rows, False), "".join(lines)):
+            found = ranks_found(tmp_path / f"{name}.log", text)
+            assert found in (ranks, 0)
+            if ranks < 8 and fastest > 2:
+                assert found == ranks
+
+
+@pytest.mark.parametrize("name", ["Allreduce", "Allgather", "Reduce_scatter"])
+@pytest.mark.parametrize("cells", ["1.00 1 1 1e308 1 1", "1e308 1 1 1e308 1 1", "1e300 1 1 5 1 1"])
+def test_bandwidths_of_no_machine_say_no_ranks(name: str, cells: str, tmp_path: Path) -> None:
+    text = HEAD.replace("Allreduce", name) + f"256 1024 {cells}\n"
+    assert ranks_found(tmp_path / "run.log", text) == 0
+
+
 @pytest.mark.parametrize(
     ("name", "ranks", "slowest", "fastest"),
     [
