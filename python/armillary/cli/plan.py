@@ -278,7 +278,7 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
     from ..model.files import load_model
     from ..report import serving_plan
     from ..serve import load_engine
-    from ..serve.layout import precision
+    from ..serve.layout import check_experts, precision
     from ..serve.load import lengths
     from ..serve.measured_points import read_points
     from ..serve.search import Job, as_dict, search
@@ -292,9 +292,11 @@ def _plan_serving(model: str, each: PlanOptions) -> None:
     if each.rate is not None and not 1e-6 <= each.rate <= 1e9:
         message = f"invalid rate: {each.rate:g}"
         raise InputError([Problem("", "--rate", message, "0.000001 to 1000000000")])
+    shape = decoder(loaded)
+    check_experts(shape, each.experts)
     formats, assumed = precision(loaded, each.weights, each.experts, each.kv_cache)
     job = Job(
-        decoder(loaded),
+        shape,
         formats,
         lengths(each.input_tokens, "--input-tokens"),
         lengths(each.output_tokens, "--output-tokens"),

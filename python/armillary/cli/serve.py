@@ -19,6 +19,7 @@ from .serve_options import LoadOptions, Recommender, SchedulerOptions, ServeOpti
 from .verb_options import takes
 
 if TYPE_CHECKING:
+    from ..model.decoder import Decoder
     from ..model.files import Model
     from ..platform import Platform
     from ..serve import Choices, Engines, Layout, Load, Precision, Served
@@ -178,7 +179,7 @@ def _served(loaded: Model, each: ServeOptions) -> tuple[Fleet, Served, list[str]
 
     target = Platform.load(each.platform, settings(each.set_, each.npus))
     shape, load = decoder(loaded), _load(each)
-    asked = _asked(each, loaded, bool(shape.experts))
+    asked = _asked(each, loaded, shape)
     engine = changed(load_engine(asked.engine), _engine_values(each), "--engine-set")
     most = asked.choices.longest
     longest = max(load.longest, most or 0)
@@ -293,11 +294,12 @@ _FROM = ("engine", "tp", "pp", "dp", "ep", "replicas")
 """Options that a command line has itself, next to those of the scheduler."""
 
 
-def _asked(each: ServeOptions, model: Model, has_experts: bool) -> _Asked:
+def _asked(each: ServeOptions, model: Model, shape: Decoder) -> _Asked:
     """The deployment, from the options or from a command line."""
     from ..serve import Layout
-    from ..serve.layout import precision
+    from ..serve.layout import check_experts, precision
 
+    check_experts(shape, each.experts)
     formats, assumed = precision(model, each.weights, each.experts, each.kv_cache)
     if each.from_ is None:
         layout = Layout(each.tp, each.pp, each.dp, each.ep)
@@ -316,7 +318,7 @@ def _asked(each: ServeOptions, model: Model, has_experts: bool) -> _Asked:
         raise InputError([Problem("", flag(name), why, "leave it out") for name in given])
     is_command = len(each.from_.split()) > 1
     command = read_command(each.from_) if is_command else read_command_file(each.from_)
-    layout, replicas = command.spread(has_experts)
+    layout, replicas = command.spread(bool(shape.experts))
     formats = command.precision(formats)
     if command.experts is None and each.experts is not None:
         formats = replace(formats, experts=each.experts)
@@ -417,6 +419,9 @@ def _choices(each: ServeOptions) -> Choices:
     from ..serve import Choices
     from ..serve.words import acceptance
 
+    if each.draft_method != "draft_model" and not each.draft_tokens:
+        message = "nothing is drafted"
+        raise InputError([Problem("", "--draft-method", message, "with --draft-tokens")])
     return Choices(
         sequences=each.max_num_seqs,
         tokens=each.max_num_batched_tokens,

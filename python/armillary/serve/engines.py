@@ -118,6 +118,16 @@ class EngineFile:
     """Microseconds for each token of its prompt: the tokenizer."""
 
 
+_RULES = {
+    **dict.fromkeys(
+        ("longest_prefix", "mixed_chunks", "prefill_tokens", "conservativeness",
+         "conservativeness_ranks"), "sglang",
+    ),
+    "pauses": "trtllm",
+}  # fmt: skip
+"""Keys that only one scheduler looks at."""
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """An inference engine."""
@@ -137,11 +147,21 @@ def engines() -> list[str]:
     return sorted(path.stem for path in ENGINES.glob("*.yml"))
 
 
+def _check_rules(source: Source, found: EngineFile, given: Mapping[str, object]) -> None:
+    """Keys that are given are looked at by the rules of the scheduler."""
+    for key in given:
+        rules = _RULES.get(key, found.scheduler)
+        if rules != found.scheduler:
+            message = f"the rules of the scheduler ({found.scheduler}) have no such setting"
+            source.fault((key,), message, f"scheduler: {rules}, or without {key}")
+
+
 def changed(engine: Engine, pairs: Mapping[str, object], option: str) -> Engine:
     """An engine with other values of its file, such as `conservativeness: 0.3`.
 
     Raises:
-        InputError: unknown keys, nested ones, and values out of their bounds, named by `option`.
+        InputError: unknown keys, nested ones, those of another scheduler, and values out of their
+            bounds, named by `option`.
     """
     if not pairs:
         return engine
@@ -158,6 +178,9 @@ def changed(engine: Engine, pairs: Mapping[str, object], option: str) -> Engine:
     source = Source({**given, **pairs}, option)
     found = read(EngineFile, source, given={"kernels": kernels})
     source.finish()
+    if found is not None:
+        _check_rules(source, found, pairs)
+        source.finish()
     assert found is not None
     return Engine(engine.name, found)
 
@@ -181,6 +204,8 @@ def load_engine(name: str | os.PathLike[str]) -> Engine:
     if path.parent == ENGINES:
         source = dataclasses.replace(source, file=path.name)
     found = read(EngineFile, source)
+    if found is not None:
+        _check_rules(source, found, source.values)
     source.finish()
     assert found is not None
     return Engine(path.stem, found)

@@ -141,6 +141,13 @@ def precision(
     return Precision(published.weights, experts or own, cache), notes
 
 
+def check_experts(model: Decoder, experts: str | None) -> None:
+    """Refuses a format for experts of a model that has none."""
+    if experts is not None and not model.experts:
+        message = "the model has no experts"
+        raise InputError([Problem("", "--experts", message, "--weights, or without it")])
+
+
 @dataclass(frozen=True, slots=True)
 class Footprint:
     """Bytes on the fullest GPU."""

@@ -16,7 +16,7 @@ from armillary.model.files import load_model
 from armillary.platform import Platform
 from armillary.serve import Choices, Engines, Layout, Precision, deploy, load_engine
 from armillary.serve.command import read_command
-from armillary.serve.engines import changed
+from armillary.serve.engines import ENGINES, changed
 
 
 def deployed(engine: str, layout: Layout | None = None, **given: Any) -> Engines:  # noqa: ANN401 - fields of `Choices`
@@ -118,6 +118,38 @@ def test_bad_values_are_named(armillary: Armillary, pair: str, said: str) -> Non
     assert run.returncode == 2, run.stderr
     assert said in run.stderr
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine-set", "conservativeness=0.3"), "in: --engine-set: conservativeness"),
+        (("--engine-set", "prefill_tokens=7"), "(vllm) have no such setting"),
+        (("--engine-set", "pauses=true"), "scheduler: trtllm, or without pauses"),
+        (("--engine", "trtllm", "--engine-set", "mixed_chunks=true"), "scheduler: sglang"),
+        (("--engine", "own.yml"), "longest_prefix"),
+        (("--draft-method", "ngram"), "with --draft-tokens"),
+        (("--experts", "mxfp4"), "the model has no experts"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(
+    armillary: Armillary, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    text = (ENGINES / "vllm.yml").read_text(encoding="utf-8")
+    (tmp_path / "own.yml").write_text(f"{text}\nlongest_prefix: true\n", encoding="utf-8")
+    run = armillary("serve", "llama-3-8b", "-p", "dgx-h100", "--rate", "1", *words, cwd=tmp_path)
+    assert run.returncode == 2, run.stderr
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_settings_of_a_scheduler_follow_it(armillary: Armillary) -> None:
+    pairs = {"scheduler": "sglang", "longest_prefix": True}
+    assert changed(load_engine("vllm"), pairs, "--engine-set").file.longest_prefix
+    run = armillary("plan", "llama-3-8b", "-p", "dgx-h100", "--serve", "--slo", "tpot=50ms",
+                    "--experts", "fp8")  # fmt: skip
+    assert run.returncode == 2
+    assert "in: --experts" in run.stderr
 
 
 def test_nothing_changed_is_the_same_engine() -> None:
