@@ -274,7 +274,8 @@ def _matched(engines: Engines, each: ServeOptions) -> tuple[Engines, str]:
         raise InputError([Problem(each.calibrate, "", message, help_)])
     found = calibrated(engines, load)
     parts = ", ".join(f"{name} {value:.3g}" for name, value in found.parts.items())
-    said = f"times are those of {found.requests} measured requests of {each.calibrate}: {parts}"
+    runs = counted(found.requests, "measured request")
+    said = f"times are those of {runs} of {each.calibrate}: {parts}"
     return found.engines, said
 
 

@@ -85,7 +85,10 @@ def _deployment(found: Served) -> str:
 def _facts(found: Served, limits: Limits, price: Price | None) -> Iterator[Fact]:
     per_gpu = found.output_rate / found.gpus
     yield Fact(
-        "Output", f"{found.output_rate:,.0f} tokens/s", f"{per_gpu:,.1f} for each GPU", main=True
+        "Output",
+        f"{_few(found.output_rate)} tokens/s",
+        f"{_few(per_gpu, 1)} for each GPU",
+        main=True,
     )
     yield Fact("First token", _time(found.ttft.p50), f"median; p99 {_time(found.ttft.p99)}")
     yield Fact("Each token", _time(found.tpot.p50), f"median; p99 {_time(found.tpot.p99)}")
@@ -97,7 +100,12 @@ def _facts(found: Served, limits: Limits, price: Price | None) -> Iterator[Fact]
         yield Fact("Goodput", f"{good:,.3g} a second", f"{share(good / rate)} keep: {limits.said}")
     if price is not None:
         dollars = cost(found, price, found.output_rate)
-        yield Fact("Cost", f"${dollars:,.2f}", f"of a million output tokens at {price.said}")
+        yield Fact("Cost", f"${_few(dollars, 2)}", f"of a million output tokens at {price.said}")
+
+
+def _few(value: float, places: int = 0) -> str:
+    """A rate or a price: decimal places, or three significant digits of a small one."""
+    return f"{value:,.{places}f}" if value >= 10 ** (2 - places) else f"{value:.3g}"
 
 
 def _time(seconds: float) -> str:
@@ -149,13 +157,13 @@ def _uncertain(found: Served, within: Uncertain, price: Price | None) -> Table:
         row("p99", found.tpot.p99, within.tpot["p99"]),
     ]
     rate = tuple(tokens * end for end in within.rate)
-    rows.append(("Output tokens/s", *(f"{each:,.0f}" for each in (found.output_rate, *rate)), ""))
+    rows.append(("Output tokens/s", *map(_few, (found.output_rate, *rate)), ""))
     if within.goodput is not None and within.kept is not None:
         ends = (within.kept, *within.goodput)
         rows.append(("Goodput, a second", *(f"{each:,.3g}" for each in ends), ""))
     if price is not None:
         dollars = [cost(found, price, each) for each in (found.output_rate, *reversed(rate))]
-        rows.append(("Dollars of a million tokens", *(f"{each:,.2f}" for each in dollars), ""))
+        rows.append(("Dollars of a million tokens", *(_few(each, 2) for each in dollars), ""))
     beyond = f" Extrapolated: {', '.join(within.extrapolated)}." if within.extrapolated else ""
     note = (
         f"{within.capacity.level:.0%} of measured runs should lie between low and high. From runs "

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InputError, Problem
 from ..model.decoder import Decoder
 from ..platform import Platform
+from ..units import counted
 from .engines import Engine
 from .iteration import Iteration, Term, overheads
 from .layout import BYTES, CACHES, Footprint, Layout, Precision, blocks, footprint
@@ -168,7 +169,7 @@ def deploy(
     _check_formats(precision)
     _check_scheduler(engine, chosen)
     if count * layout.gpus > platform.npus:
-        engines = f"{count} engine{'s' * (count > 1)} of {layout.gpus} GPUs"
+        engines = f"{counted(count, 'engine')} of {counted(layout.gpus, 'GPU')}"
         message = f"{engines}, but {platform.name} has {platform.npus}"
         raise InputError(
             [Problem("", "platform", message, "--npus, fewer --replicas or a smaller layout")]

@@ -230,16 +230,15 @@ def drawn(
     if turns is not None:
         requests, after = _conversations(requests, turns, think, source)
     begin = sum(each is None for each in after) if after else count
-    what = f"turns of {counted(begin, 'conversation')}" if after else ""
+    what = counted(count, "request")
+    if after:
+        what = f"{counted(count, 'turn')} of {counted(begin, 'conversation')}"
     if rate is not None:
         times = tuple(_of_turns(gaps(arrival, rate, begin, source), after))
-        said = f"{count:,} {what or 'requests'}, {rate:g} a second ({arrival})"
+        said = f"{what}, {rate:g} a second ({arrival})"
         return Load(tuple(requests), times, said=said, after=after)
     there = concurrency or 1
-    said = f"{counted(count, 'request')}, {there:,} at a time"
-    if what:
-        said = f"{count:,} {what}, {there:,} at a time"
-    return Load(tuple(requests), None, there, said, after=after)
+    return Load(tuple(requests), None, there, f"{what}, {there:,} at a time", after=after)
 
 
 def _conversations(

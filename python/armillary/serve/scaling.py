@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import InputError, Problem
-from ..units import base
+from ..units import base, counted
 from .load import LAST, PICOSECONDS
 
 _EXAMPLE = "min=1,max=8,concurrency=32,delay=60s,window=300s,every=15s"
@@ -47,9 +47,9 @@ class Rule:
     @property
     def said(self) -> str:
         """In words."""
-        what = "waiting requests" if self.waiting else "requests"
+        what = counted(round(self.goal), "waiting request" if self.waiting else "request")
         return (
-            f"{self.least} to {self.most} engines, {self.goal:g} {what} for each; a look every "
+            f"{self.least} to {counted(self.most, 'engine')}, {what} for each; a look every "
             f"{self.every:g} s, {self.delay:g} s to start, {self.window:g} s before one stops"
         )
 

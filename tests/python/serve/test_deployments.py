@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -331,6 +332,29 @@ def test_page_in_words_and_html(armillary: Armillary, tmp_path: Path) -> None:
     assert "experts" in run.stdout
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Requests in the engines" in text
+
+
+def test_small_results_have_digits_and_single_things_no_plural(armillary: Armillary) -> None:
+    """One token after 20 s of thinking: rates far below 1."""
+    load = ("--concurrency", "1", "--num-requests", "3", "--turns", "3", "--think", "20")
+    words = ("serve", "llama-3-8b", "-p", "dgx-h100", "--no-what-if", "--output-tokens", "1")
+    run = armillary(*words, *load, "--price", "0.001")
+    assert run.returncode == 0, run.stderr
+    rate = re.search(r"Output: (\S+) tokens/s \((\S+) for each GPU\)", run.stdout)
+    assert rate is not None
+    assert [float(each) for each in rate.groups()] == [pytest.approx(3 / 40, rel=0.02)] * 2
+    ends = re.search(r"Output tokens/s +(\S+) +(\S+) +(\S+)", run.stdout)
+    assert ends is not None
+    assert all(0.07 < float(each) < 0.08 for each in ends.groups())
+    cost = re.search(r"Cost: \$(\S+)", run.stdout)
+    assert cost is not None
+    assert float(cost[1]) == pytest.approx(1e6 * 0.001 / 3600 / float(rate[1]), rel=0.01)
+    run = armillary(*words, "--rate", "1", "--num-requests", "1", "--autoscale", "max=1,queue=1")
+    assert run.returncode == 0, run.stderr
+    for said in ("1 request, 1 a second", "1 to 1 engine, 1 waiting request for each"):
+        assert said in " ".join(run.stdout.split())
+    run = armillary(*words, "--rate", "1", "--replicas", "9")
+    assert "9 engines of 1 GPU, but dgx-h100 has 8" in run.stderr
 
 
 def test_what_if_simulates_changes_with_the_same_requests() -> None:
