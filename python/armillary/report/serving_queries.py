@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..serve.queries import cost
+from ..serve.queries import LATE, cost
 from ..units import NS_PER_S, counted
 from .page import Fact, Page, Section, Table
 from .quantity import number, rate, share, size, time
@@ -71,16 +71,21 @@ def _facts(found: Answered, kept: Promise | None, price: float | None) -> Iterat
     if kept is not None:
         said = f"of the queries in {_time(kept.limit)}"
         yield Fact("Within the limit", share(kept.within), said)
-        note = (
-            "99 % keep the limit; higher rates are not tried"
-            if kept.open
-            else "99 % keep the limit"
-        )
-        yield Fact("Rate", f"{rate(kept.rate)} queries a second", note)
+        best = rate(float(f"{kept.rate:.3g}"))
+        yield Fact("Rate", f"{best} queries a second", _kept(found, kept))
     if price is not None:
         yield Fact(
             "Cost", f"${cost(found, price):,.4g}", f"of a million queries at ${price:g} an NPU-hour"
         )
+
+
+def _kept(found: Answered, kept: Promise) -> str:
+    said = "99 % keep the limit"
+    if kept.open:
+        said += "; higher rates are not tried"
+    if found.window and found.load.rate < kept.rate and kept.within < 1 - LATE:
+        said += "; fewer do at lower rates, where batches wait for their window"
+    return said
 
 
 def _time(seconds: float) -> str:
