@@ -6,7 +6,8 @@
 //! blocks (`pool.rs`, `content.rs`) or in a tree (`radix.rs`). The time of a step comes from tables
 //! (`timing.rs`). Steps in which nothing changes but lengths are run without the scheduler
 //! (`steady.rs`). Engines may start and stop with the load (`scaling.rs`). A diary of what happened
-//! when is kept if asked for (`diary.rs`). Under a constant load a closed form gives the means (`balance.rs`).
+//! when is kept if asked for (`diary.rs`). Under a constant load a closed form gives the means
+//! (`means.rs`, `balance.rs`, and `turns.rs` where prompts and tokens take turns).
 //! Not here: models, kernels, networks and loads, which `python/armillary/serve` turns into tables
 //! and requests. Times are ps.
 
@@ -18,6 +19,7 @@ mod diary;
 mod engine;
 mod fleet;
 mod hits;
+mod means;
 mod plans;
 mod pool;
 mod radix;
@@ -41,11 +43,12 @@ mod tests;
 
 pub use crate::engine::{Admission, Kind, Sums};
 pub use arrivals::{After, Arrivals};
-pub use balance::{Balance, Means, balance};
+pub use balance::balance;
 pub use content::{Piece, output_of};
 pub use diary::{Diary, Move, Moved, Step};
 pub use fleet::{Fleet, Outcome, Record, Routing, Sample, Stopped, Transfer, run, run_noted};
 pub use hits::{Hits, unbounded};
+pub use means::{Balance, Means};
 pub use request::Request;
 pub use scaling::{Lifetimes, Scaling};
 pub use scheduler::{Batch, Part, Scheduler, Token};

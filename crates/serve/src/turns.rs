@@ -7,8 +7,8 @@
 //! drawn evenly around their mean. There are no blocks, no cache and no scheduler, so a request
 //! takes well below a microsecond.
 
-use crate::balance::{Balance, Means};
 use crate::engine::Kind;
+use crate::means::{Balance, Means};
 use crate::timing::Work;
 use engine::Random;
 use std::cmp::Reverse;
