@@ -1,4 +1,4 @@
-//! What a closed form takes and gives: mean values of a load and of an engine.
+//! Mean values of a load and of an engine, for closed forms.
 
 /// A load: mean lengths of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
