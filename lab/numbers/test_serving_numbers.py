@@ -47,7 +47,7 @@ FLEETS = {
 
 
 def answered(*words: str) -> dict[str, Any]:
-    """What a command of Armillary prints as JSON."""
+    """JSON output of a command of Armillary."""
     command = [sys.executable, "-m", "armillary.cli", *words, "--json", "-"]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     return dict(json.loads(run.stdout))

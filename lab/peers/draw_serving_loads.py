@@ -64,7 +64,7 @@ KINDS = (
     "equal prompts",
     "mixed",
 )
-"""What a load is about. The rest of its settings is drawn freely."""
+"""Subject of a load. The rest of its settings is drawn freely."""
 SPREADS = {"arrivals": (20, 50), "priority": (20, 50), "urgent": (20, 40)}
 """Steps over which the requests of a kind arrive."""
 SPECULATIONS = ("ngram", "eagle", "draft_model")

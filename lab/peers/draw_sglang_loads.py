@@ -27,7 +27,7 @@ KINDS = (
     "mixed",
     "urgent",
 )
-"""What a load is about. The rest of its settings is drawn freely."""
+"""Subject of a load. The rest of its settings is drawn freely."""
 
 
 def settings(

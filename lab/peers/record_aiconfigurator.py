@@ -24,7 +24,7 @@ MODELS = {
     "Qwen3.5-397B-A17B": "Qwen/Qwen3.5-397B-A17B", "gpt-oss-120b": "openai/gpt-oss-120b",
 }  # fmt: skip
 FORMATS = {"bf16": "bfloat16"}
-"""Its words for number formats that differ from ours."""
+"""Words of aiconfigurator for number formats that differ from ours."""
 
 
 def words(run: Run) -> dict[str, Any]:

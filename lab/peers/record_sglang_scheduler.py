@@ -39,7 +39,7 @@ os.environ["SGLANG_LOG_LEVEL"] = "critical"
 
 
 class Nothing:
-    """What a kernel's module has: everything, and none of it runs."""
+    """Any attribute of a kernel's module. None of them runs."""
 
     def __init__(self, *given: object, **named: object) -> None:
         """Takes anything."""
@@ -235,7 +235,7 @@ class Run(Scheduler):  # type: ignore[misc, unused-ignore]
         self.enable_overlap = given["overlap"]
 
     def left_off(self) -> None:
-        """What is not there: other kinds of models, caches, servers and processes."""
+        """Parts that are absent: other kinds of models, caches, servers and processes."""
         self.device = "cpu"
         self.schedule_low_priority_values_first = True
         self.priority_scheduling_preemption_threshold = 0
@@ -372,7 +372,7 @@ class Run(Scheduler):  # type: ignore[misc, unused-ignore]
         self.finished = []
 
     def run_batch(self, batch: Any, pp_proxy_tensors: object = None) -> Any:  # noqa: ANN401 - of SGLang
-        """What the model would return. Tokens are known once it is read."""
+        """The result that the model would return. Tokens are known once it is read."""
         batch.output_ids = torch.zeros(len(batch.reqs), dtype=torch.int64)
         return types.SimpleNamespace(
             copy_done=None, logits_output=None, next_token_ids=None, num_accepted_tokens=0,
@@ -405,10 +405,10 @@ class Run(Scheduler):  # type: ignore[misc, unused-ignore]
         self.new_token_ratio = self.init_new_token_ratio
 
     def left_out(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - arguments of many methods
-        """What the scheduler's decisions do not need."""
+        """Nothing: the scheduler's decisions do not need it."""
 
     def same(self, batch: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - of SGLang
-        """What other engines would change."""
+        """Nothing: only other engines would change something."""
         return batch
 
     _abort_on_waiting_timeout = _abort_on_running_timeout = stream_output = left_out

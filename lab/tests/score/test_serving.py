@@ -133,7 +133,7 @@ def test_intervals_hold_the_single_requests(calibration: Calibrated) -> None:
 
 
 def test_residuals_are_those_of_their_runs() -> None:
-    """By hand: a run as measured and twice as slow, and what is left after the middle load."""
+    """Hand calculation: a run as measured and twice as slow, and the rest after the middle load."""
     several = [run for run in runs() if len(run.pools) == 1 and run.engine == "vllm"]
     one = next(run for run in several if run.concurrency == 16)
     loads = [replace(one, concurrency=count) for count in (4, 16, 64)]

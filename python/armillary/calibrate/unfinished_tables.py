@@ -80,7 +80,7 @@ class Draft:
             problems.append(Problem(path, first, message, "a log of two ranks or more"))
             return None
         if ranks < 2:
-            help_ = "lines '#  Rank  0 ...' above it, or the command (mpirun -np 16 osu_...)"
+            help_ = "lines '#  Rank  0 ...' above it, or the command (mpirun -np 16 ...)"
             problems.append(Problem(path, first, "the number of ranks is unknown", help_))
             return None
         return MeasuredTable(

@@ -155,8 +155,9 @@ def _look(workload: str | None, platform: str | None, alone: dict[str, object]) 
     if workload and (known := first_bytes.known_text(first_bytes.of(workload))):
         raise InputError([Problem(workload, "", f"is {known[0]}", known[1])])
     if platform is None and not (workload and models.kind_of_recording(workload)):
+        why = f", and {workload} is not the file of a recording" if workload else ""
         allowed = "a preset or a platform file; a recording is checked without one, too"
-        raise InputError([Problem("", "--platform", "is missing", allowed)])
+        raise InputError([Problem("", "--platform", f"is missing{why}", allowed)])
     if platform is None:
         _refuse(alone, "these options with --platform only")
 

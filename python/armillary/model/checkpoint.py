@@ -35,7 +35,6 @@ class Checkpoint:
 
 def declared_checkpoint(raw: object, file: str, line: int | None) -> Checkpoint:
     """The key `checkpoint` of a model file. Raises `InputError`."""
-
     lines: dict[Path_, int] = {} if line is None else {("checkpoint",): line}
     source = Source({"checkpoint": raw}, file, lines=lines)
     found = read(_File, source)
@@ -65,8 +64,10 @@ def _stated(quantization: Mapping[Any, Any]) -> Checkpoint | None:
     if method == "mxfp4":  # The experts alone, as in gpt-oss.
         return Checkpoint("bf16", "mxfp4")
     found, plain = _format(quantization), _plain(quantization)
-    if found is None or plain is None or plain <= _SMALL:
-        return found if plain is not None else None
+    if found is None or plain is None:
+        return None
+    if plain <= _SMALL:
+        return found
     # Kimi-K2-Thinking: nothing but experts that tokens choose.
     return Checkpoint("bf16", found.weights) if plain - _SMALL == _ALL_BUT_EXPERTS else None
 

@@ -203,7 +203,7 @@ def test_ranks_between_decimals_are_unknown(
 
 
 def test_a_recorded_table_of_ucc(tmp_path: Path) -> None:
-    """Of the pull request that brought the bandwidth: 8 ranks, sizes for one other rank."""
+    """Table of the pull request that brought the bandwidth: 8 ranks, sizes for one other rank."""
     text = """\
 Collective:             Alltoall
 Memory type:            cuda

@@ -233,3 +233,11 @@ def test_a_recording_needs_no_platform(armillary: Armillary, tmp_path: Path) -> 
     assert armillary("check", "run.sqlite").returncode == 2
     missing = armillary("check", "llama-3-8b")
     assert missing.returncode == 2 and "--platform" in missing.stderr
+
+
+def test_what_is_not_a_recording_needs_a_platform(armillary: Armillary, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing that is known\n")
+    run = armillary("check", "notes.txt")
+    assert run.returncode == 2
+    assert "notes.txt is not the file of a recording" in run.stderr
+    assert "--platform" in run.stderr

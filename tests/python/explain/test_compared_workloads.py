@@ -64,7 +64,8 @@ def test_numbers_are_those_of_all_ranks(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_kernels_differ_by_any_number(seed: int) -> None:
-    """By runs, operations or bytes: the verdict names the kind, and its rows come first."""
+    """Kernels differ by runs, operations or bytes: the verdict names the kind, and its rows come
+    first."""
     chance = random.Random(seed)
     kinds = ("attention", "elementwise", "normalization", "other")
     base = {kind: [chance.randint(1, 9) for _ in range(3)] for kind in kinds}

@@ -200,7 +200,7 @@ def test_linear_attention_of_qwen_by_hand() -> None:
 
 
 def test_training_has_the_indexer_once() -> None:
-    """Its products are in the forward pass alone. What it keeps are places of keys."""
+    """The indexer has products in the forward pass alone. It keeps places of keys."""
     made, plain = (
         build(Model("m", "transformer", {**SMALL, **change}), seq=128)
         for change in ({}, {"index_heads": 0, "index_dim": 0, "index_top_k": 0})

@@ -65,7 +65,7 @@ def test_a_platform_without_rates_takes_those_that_are_set() -> None:
 
 
 def test_kernels_of_amd_take_more_than_their_rooflines() -> None:
-    """By hand: launches, the factors on work, and the smallest all-reduce."""
+    """Hand calculation: launches, the factors on work, and the smallest all-reduce."""
     platform, more = Platform.load("mi300x-8"), rooflines.beyond("MI300X")
     assert rooflines.beyond("H100-SXM5-80GB") == rooflines.beyond(None) == rooflines.Beyond()
     stream = Stream(bytes=10**9)

@@ -34,7 +34,7 @@ from ..predict.serving import MODELS, PLATFORMS, engines, load
 from .serving import KEYS, Values, known, slope, solved, with_values
 
 ENGINES = {"sglang": 3, "vllm": 4, "trtllm": 5}
-"""Engines, and every how many-th run their host times were fitted to."""
+"""Engines, and N where fits without a GPU take every N-th run."""
 
 
 @dataclass(frozen=True, slots=True)

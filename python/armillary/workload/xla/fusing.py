@@ -66,6 +66,7 @@ class _Fuser:
         self.constant = [False] * len(found.steps)
         self.kept: set[int] = set()
         self.ends: set[int] = set()
+        """Steps that make results of the module."""
         self.members: dict[int, list[int]] = {}
         self.level = [0] * len(found.steps)
         self.chain = self._chains()

@@ -9,7 +9,7 @@ decide nothing else: the platform times each step.
 
 Here: the order. Not here: which steps there are (`fusing.py`, `joining.py`).
 
-Source: of openxla/xla, LatencyHidingScheduler (xla/service/latency_hiding_scheduler.h), which
+Source: openxla/xla, xla/service/latency_hiding_scheduler.h (`LatencyHidingScheduler`), which
 begins collectives as early as their results are waited for."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPERATIONS, _BYTES, _SENT = 1e15, 3e12, 4e11
 
 
 def arranged(found: Steps) -> Steps:
-    """The same steps in that order."""
+    """The same steps, in the order that a compiler would choose."""
     steps, begins = found.steps, _begins(found.steps)
     before = _gathered(found, begins)
     waits = [{*step.after, *before.get(number, ())} for number, step in enumerate(steps)]

@@ -89,7 +89,7 @@ def collectives(made: Workload) -> Counter[tuple[str, int, int, int]]:
 
 @pytest.mark.parametrize("name", ONE_STAGE)
 def test_collectives_are_ours_one_by_one(name: str) -> None:
-    """Of the loss, the module reduces the largest logit by itself, and then both sums."""
+    """The module reduces the largest logit of the loss by itself, and then both sums."""
     at = SETTINGS[name]
     found, wanted = collectives(theirs(name).workload), collectives(ours(name))
     if at["tp"] > 1:
