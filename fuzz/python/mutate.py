@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 TOKENS = [
@@ -127,11 +128,27 @@ _SCALARS = [
     "*x",
     "&x 1",
 ]
+_DIGITS = re.compile(rb"[0-9]+")
+_NUMBERS = [
+    b"9" * 5000,
+    b"9" * 40,
+    b"0" * 5000 + b"1",
+    "\u00b2".encode(),
+    "\u0663".encode(),
+    b"-1",
+    b"0",
+    b"1e999",
+    b"0x10",
+    b"1_0",
+    b"1.5",
+    b"18446744073709551615",
+    b"",
+]
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
     """`data` with one to four places changed, in one of the ways below."""
-    way = chance.choice([_bytes, _bytes, _lines, _json, _json, _json])
+    way = chance.choice([_bytes, _bytes, _lines, _number, _json, _json, _json])
     for _ in range(chance.choice([1, 1, 2, 4])):
         data = way(data, chance)
     return data
@@ -176,6 +193,15 @@ def _lines(data: bytes, chance: random.Random) -> bytes:
             key, colon, _ = line.partition(b": ")
             lines[at] = key + (colon or b": ") + chance.choice(_SCALARS).encode()
     return b"\n".join(lines)
+
+
+def _number(data: bytes, chance: random.Random) -> bytes:
+    """The digits of one number replaced by others: too many, of another script, or none."""
+    found = list(_DIGITS.finditer(data))
+    if not found:
+        return _bytes(data, chance)
+    digits = chance.choice(found)
+    return data[: digits.start()] + chance.choice(_NUMBERS) + data[digits.end() :]
 
 
 def _json(data: bytes, chance: random.Random) -> bytes:

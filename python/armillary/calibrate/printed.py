@@ -18,8 +18,8 @@ from . import unfinished_tables
 from .unfinished_tables import Draft, LogLine
 
 _STARTING = re.compile(r"^#?\s*Collective test starting:\s*(\w+)", re.IGNORECASE)
-_RANK = re.compile(r"^#?\s*(?:Rank\s+(\d+)\b|Device\s+(\d+)\s*->)", re.IGNORECASE)
-_GROUP = re.compile(r"\bGroup\s+(\d+)\b")
+_RANK = re.compile(r"^#?\s*(?:Rank\s+(\d{1,9})\b|Device\s+(\d{1,9})\s*->)", re.IGNORECASE)
+_GROUP = re.compile(r"\bGroup\s+(\d{1,9})\b")
 _HOST = re.compile(r"\bon\s+(\S+)\s+device\b")
 _PROGRAM = re.compile(r"\b(\w+?)_(?:perf|test)(?:_mpi)?\b")
 _ROW = re.compile(r"\s*#?\s*\d{1,18}\s+\d{1,18}\s")

@@ -28,6 +28,7 @@ _CHOSEN = ("scheduler", "collectives", "hierarchy", "library")
 LAUNCH = "launch"
 """Kind of a wait for a host's launch on the critical path."""
 _SUGGESTIONS = 5
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 def pattern(name: str) -> str:
@@ -67,11 +68,11 @@ def find(report: Report, node: str) -> list[Collective]:
     """
     rows = detail(report)["collectives"]
     rank, colon, rest = node.rpartition(":")
-    if colon and rank.isdecimal() and int(rank) >= report["ranks"]:
+    if colon and _NUMBER.fullmatch(rank) and int(rank) >= report["ranks"]:
         allowed = f"0 to {report['ranks'] - 1}"
         raise InputError([Problem("", f"node {node}", f"there is no rank {rank}", allowed)])
-    wanted = rest if colon and rank.isdecimal() else node
-    if wanted.isdecimal():
+    wanted = rest if colon and _NUMBER.fullmatch(rank) else node
+    if _NUMBER.fullmatch(wanted):
         return [row for row in rows if int(wanted) in row["nodes"]]
     exact = [
         row

@@ -141,7 +141,8 @@ def _today(key: str, value: object, load: Load) -> tuple[str, object] | None:
 def _steps(mine: Found, today: Mapping[Path_, str], place: Path_, top: int) -> list[str | int]:
     """The place of a renamed key in a platform file."""
     steps: list[str | int] = [
-        int(each) if each.isdigit() else each for each in _STEP.findall(today[place[:top]])
+        int(each) if re.fullmatch("[0-9]{1,9}", each) else each
+        for each in _STEP.findall(today[place[:top]])
     ]
     inner = range(top, len(place))
     return [*steps, *(mine.keys.get(place[: end + 1], place[end]) for end in inner)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from ..errors import InputError, Problem
 from ..units import base
@@ -39,7 +40,11 @@ def pool(text: str, option: str) -> tuple[Layout, int]:
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, value = part.strip().partition("=")
-        if name not in (*names, "replicas") or name in found or not value.strip().isdecimal():
+        if (
+            name not in (*names, "replicas")
+            or name in found
+            or not re.fullmatch(r"\s*[0-9]{1,9}\s*", value)
+        ):
             help_ = f"{', '.join(names)} and replicas, such as tp=4,replicas=2"
             raise InputError([Problem("", option, f"invalid layout: {part.strip()!r}", help_)])
         found[name] = int(value)

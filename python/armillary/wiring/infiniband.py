@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..errors import InputError, Problem
+from ..natural_order import natural_order
 from .assumed import Assumed
 from .node import Link, Node
-from .slurm import natural
 
 HELP = "the output of ibnetdiscover"
 MOST = 1 << 17
@@ -118,7 +118,7 @@ def joined(fabric: Fabric, title: str, file: str, assumed: Assumed) -> Node:
     tiers = _tiers(speeds, file)
     names = _names(fabric, used)
     node = Node(title)
-    node.npus = sorted((names[each] for each in used if each[0] == "H"), key=natural)
+    node.npus = sorted((names[each] for each in used if each[0] == "H"), key=natural_order)
     switches = sorted((names[each], each) for each in used if each[0] == "S")
     node.switches = {name: tiers[each] for name, each in switches}
     latency = assumed.latency("cable")

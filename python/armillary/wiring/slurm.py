@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from ..errors import InputError, Problem
+from ..natural_order import natural_order
 from .assumed import Assumed
 from .node import Link, Node
 
@@ -184,7 +185,7 @@ def heights(below: dict[str, list[str]]) -> dict[str, int]:
 
 def _node(tree: _Tree, file: str, assumed: Assumed) -> Node:
     hosts = {host for names in tree.hosts.values() for host in names}
-    node = Node("topology.conf of Slurm", sorted(hosts, key=natural))
+    node = Node("topology.conf of Slurm", sorted(hosts, key=natural_order))
     tiers = heights(tree.below)
     node.switches = {name: tiers[name] for name in tree.lines}
     latency = assumed.latency("cable")
@@ -211,8 +212,3 @@ def host_link(file: str, assumed: Assumed) -> tuple[str, str]:
         way = "--assume 'card=50 GB/s', or --gpu for the card of a DGX of its age"
         raise InputError([Problem(file, "", message, way)])
     return assumed.card(assumed.capability)
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """Numbers in names in their order."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

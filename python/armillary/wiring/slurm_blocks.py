@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from ..errors import InputError, Problem
+from ..natural_order import natural_order
 from . import slurm
 from .assumed import Assumed
 from .node import Link, Node
@@ -89,7 +90,7 @@ def _faults(blocks: dict[str, list[str]], file: str) -> Iterator[Problem]:
 
 
 def _node(blocks: dict[str, list[str]], file: str, assumed: Assumed) -> Node:
-    hosts = sorted((host for each in blocks.values() for host in each), key=slurm.natural)
+    hosts = sorted((host for each in blocks.values() for host in each), key=natural_order)
     node = Node("blocks in topology.conf of Slurm", hosts)
     node.switches = dict.fromkeys(blocks, 1)
     latency = assumed.latency("cable")

@@ -192,6 +192,6 @@ def _elements(shape: list[Any]) -> int:
 def from_annotation(name: str, arguments: Args) -> CommunicationCall | None:
     """A message from an annotation such as `nccl:send 0->1` or `nccl:recv 1<-0`; ranks are
     positions in the group."""
-    found = re.fullmatch(r"nccl:(send|recv) (\d+)(?:->|<-)(\d+)", name)
+    found = re.fullmatch(r"nccl:(send|recv) (\d{1,9})(?:->|<-)(\d{1,9})", name)
     shaped = from_shapes(name, arguments, "annotation") if found else None
     return replace(shaped, kind=found[1], peer=int(found[3])) if found and shaped else None

@@ -171,7 +171,7 @@ def _root(trace: Trace, index: int, nodes: dict[int, HostNode]) -> int:
     node = nodes.get(index)
     values = node.inputs if node is not None else concrete
     value = str(values[2]) if len(values) > 2 else "0"
-    return int(value) if value.isdigit() else 0
+    return int(value) if re.fullmatch("[0-9]{1,9}", value) else 0
 
 
 def _hosted(

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,7 @@ from ...errors import InputError, Problem
 from .reading import LONGEST_NAME, HostDocument, Recording
 
 STEP = "ProfilerStep#"
+_MOST_ELEMENTS = 2**50
 VERSIONS = ("1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.1.0", "1.1.1")
 """Schema versions that were read and tested; what follows a dash (`-chakra.0.0.4`) does not matter
 here."""
@@ -146,10 +149,20 @@ def _node(raw: dict[str, Any]) -> HostNode:
         rf_id=-1 if rf_id is None else int(rf_id),
         inputs=list(inputs.get("values") or []),
         types=list(inputs.get("types") or []),
-        shapes=list(inputs.get("shapes") or []),
+        shapes=_shapes(inputs.get("shapes")),
         outputs=list(outputs.get("values") or []),
-        results=list(outputs.get("shapes") or []),
+        results=_shapes(outputs.get("shapes")),
     )
+
+
+def _shapes(value: Any) -> list[Any]:  # noqa: ANN401
+    """Shapes of a node's tensors. Raises `ValueError` for a tensor that no device holds."""
+    shapes = list(value or [])
+    for shape in shapes:
+        lengths = [each for each in shape if isinstance(each, int)] if type(shape) is list else []
+        if math.prod(max(1, abs(each)) for each in lengths) >= _MOST_ELEMENTS:
+            raise ValueError(f"a tensor of more than {_MOST_ELEMENTS:,} elements")
+    return shapes
 
 
 def tensors(value: Any) -> Iterator[list[Any]]:  # noqa: ANN401
@@ -194,7 +207,7 @@ def steps(trace: HostTrace) -> dict[int, tuple[int, int]]:
     return {
         int(number): (start, end)
         for (start, number), end in zip(marks, ends, strict=False)
-        if number.isdigit()
+        if re.fullmatch("[0-9]{1,18}", number)
     }
 
 

@@ -10,6 +10,7 @@ at its end - head start, with head start = min(lag at its start, lag at its end)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ def annotated(trace: Trace) -> dict[int, RecordedStep]:
     found: dict[int, RecordedStep] = {}
     for op in trace.ops:
         number = op.name.removeprefix(PREFIX)
-        if op.annotation and op.name.startswith(PREFIX) and number.isdigit():
+        if op.annotation and op.name.startswith(PREFIX) and re.fullmatch("[0-9]{1,18}", number):
             found.setdefault(int(number), RecordedStep(int(number), op.start, op.end))
     return found
 

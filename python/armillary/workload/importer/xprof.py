@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from ... import machine
 from ...errors import InputError, Problem
+from ...natural_order import natural_order
 from ...units import PS_PER_MS, counted
 from .. import xla
 from . import kineto, xprof_ops, xprof_steps, xspace
@@ -108,7 +109,7 @@ class _Run:
                 problems.append(_damaged(recording.file, error))
         if problems:
             raise InputError(problems)
-        hosts.sort(key=lambda host: (_natural(host.space.host), _natural(host.file)))
+        hosts.sort(key=lambda host: (natural_order(host.space.host), natural_order(host.file)))
         self._require_different(hosts)
         devices: list[Device] = []
         for number, host in enumerate(hosts):
@@ -378,9 +379,3 @@ def _nothing(host: Host) -> Problem:
 def _damaged(file: str, error: xla.DamagedError) -> Problem:
     allowed = error.allowed or "a whole file, as XLA's profiler wrote it"
     return Problem(file, error.where, f"is a profile of XLA that {error.said}", allowed)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A name with its numbers as numbers, so that worker 10 comes behind worker 9."""
-    parts = re.split(r"(\d{1,18})", name)
-    return [(int(part) if part.isdigit() else -1, part) for part in parts]

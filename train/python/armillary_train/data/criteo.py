@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from armillary.errors import InputError, Problem
+from armillary.natural_order import natural_order
 from armillary.units import counted
 
 from .. import _train
 from .columns import Columns, join, samples_of
-from .log_days import natural, train_lines
+from .log_days import train_lines
 from .recipe import criteo
 from .samples import ALL, START, Part, Position, Turn, identity, share
 from .text import count_lines, parse, read_blocks
@@ -148,7 +149,10 @@ def open_files(path: Path, rows: Sequence[int], held_out: int) -> tuple[Criteo, 
 
     Raises `InputError` when there are none, or fewer than `held_out + 1` days."""
     if path.is_dir():
-        files = sorted((each for each in path.iterdir() if each.is_file()), key=natural)
+        files = sorted(
+            (each for each in path.iterdir() if each.is_file()),
+            key=lambda each: natural_order(each.name),
+        )
         if len(files) <= held_out:
             said = f"{counted(len(files), 'file')}, and {held_out} held out for evaluation"
             raise InputError(

@@ -18,12 +18,13 @@ import numpy as np
 
 from armillary import documents
 from armillary.errors import InputError, Problem
+from armillary.natural_order import natural_order
 from armillary.units import counted
 
 from .. import _train
 from .columns import Columns
 from .dataset import SPLITS, Category, Manifest, Split, commit, new_folder
-from .log_days import natural, train_lines
+from .log_days import train_lines
 from .parquet import ParquetFile, is_parquet
 from .recipe import Recipe
 from .shuffle import Shuffler, draws
@@ -63,7 +64,7 @@ def find_sources(paths: Sequence[str]) -> list[Path]:
         try:
             if path.is_dir():
                 inside = [each for each in path.iterdir() if each.is_file()]
-                found += sorted(inside, key=natural)
+                found += sorted(inside, key=lambda each: natural_order(each.name))
             else:
                 path.stat()
                 found.append(path)

@@ -5,7 +5,6 @@ file, its last sevenths, because Criteo's Kaggle set is seven days in one file."
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from armillary.errors import InputError, Problem
@@ -13,12 +12,6 @@ from armillary.units import counted
 
 DAYS_OF_A_FILE = 7
 """Days of a single file."""
-
-
-def natural(path: Path) -> list[tuple[bool, int, str]]:
-    """A key that sorts `day_9` before `day_10`."""
-    parts = re.split(r"([0-9]+)", path.name)
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
 
 
 def train_lines(count: int, days: int, path: Path) -> int:

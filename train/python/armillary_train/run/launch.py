@@ -15,6 +15,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -57,7 +58,7 @@ def is_worker() -> bool:
 def of_world(settings: Settings) -> Settings:
     """The settings of a rank: the environment says how many processes there are."""
     text = os.environ["WORLD_SIZE"]
-    if not text.isdecimal():
+    if not re.fullmatch("[0-9]{1,9}", text):
         said = f"WORLD_SIZE is {text[:40]!r}"
         raise InputError([Problem("", "WORLD_SIZE", said, "a whole number, as torchrun sets it")])
     return replace(settings, ranks=int(text))
