@@ -16,8 +16,8 @@ def test_numbers_sort_by_value(stem: str, numbers: list[int], end: str) -> None:
 
 @given(st.lists(st.text("a0129\u00b2\u0663\u00e9 ", max_size=6), unique=True))
 def test_every_name_has_one_place(names: list[str]) -> None:
-    found = sorted(names, key=natural_order)
-    assert found == sorted(names[::-1], key=natural_order)
+    backwards = names[::-1]
+    assert sorted(names, key=natural_order) == sorted(backwards, key=natural_order)
 
 
 def test_more_digits_than_python_turns_into_a_number() -> None:
