@@ -8,6 +8,9 @@ from typing import Any
 from ..errors import Problem
 from .huggingface_names import ACTIVATIONS, CAPTURED, NAMES, OWN_NAMES, is_without_cost
 
+MOST_LAYERS = 10_000
+"""Layers of a configuration: readers list one entry for each."""
+
 
 class Reader:
     """Values out of a configuration, with the keys that were used and what was wrong."""
@@ -38,13 +41,18 @@ class Reader:
         self.used |= {key, *(each for each in keys if self.values.get(each) == value)}
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             said = "is missing" if value is None else f"{value!r} is not a whole number"
-            self.problems.append(Problem(self.file, key, said, "a whole number"))
+            self.refuse(key, said, "a whole number")
             return 1
         return value
 
     def field(self, name: str, default: int | None = None) -> int:
         """A field by any of its names."""
-        return self.number(self.names[name], default)
+        found = self.number(self.names[name], default)
+        if name == "layers" and found > MOST_LAYERS:
+            key = next(key for key in self.names[name] if self.values.get(key) == found)
+            self.refuse(key, f"{found} layers", f"at most {MOST_LAYERS:,}")
+            return 1
+        return found
 
     def has(self, name: str) -> bool:
         """Whether a field is given."""
@@ -84,8 +92,10 @@ class Reader:
         return [str(each) for each in value]
 
     def refuse(self, key: str, said: str, help_: str) -> None:
-        """A problem with one key."""
-        self.problems.append(Problem(self.file, key, said, help_))
+        """A problem with one key, once however often the key is read."""
+        problem = Problem(self.file, key, said, help_)
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def refuse_the_rest(self, kind: str) -> None:
         """A problem for each key that was given and not used, unless it is known to change neither

@@ -115,3 +115,12 @@ def test_huggingface_faults(tmp_path: Path) -> None:
     assert "vocab_size: is missing" in said
     path.write_text(json.dumps({"model_type": "bert"}))
     assert "'bert' is not a decoder" in problems(path)
+
+
+@pytest.mark.parametrize("kind", ["llama", "llama4_text", "mistral", "qwen3_moe"])
+def test_huggingface_layers_are_bounded(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(
+        json.dumps(LLAMA | {"model_type": kind, "num_hidden_layers": 2**62, "architectures": []})
+    )
+    assert problems(path).count(f"num_hidden_layers: {2**62} layers") == 1
