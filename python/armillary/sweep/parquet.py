@@ -160,7 +160,7 @@ def read(data: bytes) -> tuple[Frame, dict[str, str]]:
         chunks = meta[4][0][1] if meta[4] else [None] * len(kinds)
         _require(0 <= rows <= MOST_POINTS and len(meta[4]) == (1 if rows else 0))
         columns = {
-            name: Column(kind, _column(data, chunk[3], kind, rows) if chunk else [])
+            name: Column(kind, _column(data, chunk[3], kind, rows) if rows else [])
             for (name, kind), chunk in zip(kinds.items(), chunks, strict=True)
         }
     except (KeyError, IndexError, TypeError, AttributeError, struct.error, zlib.error) as error:
