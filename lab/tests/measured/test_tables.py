@@ -32,7 +32,7 @@ def text(table: Table, rows: int, **changed: str) -> str:
     for row in range(rows):
         values = {
             key: str(draw.randrange(1, 5000))
-            if key in table.counts
+            if key in (*table.counts, *table.optional_counts)
             else f"{draw.uniform(0.1, 9e3):.3f}"
             for key in columns
         }
@@ -75,12 +75,13 @@ def test_a_column_that_is_not_read_is_the_reason(table: Table, tmp_path: Path) -
 @pytest.mark.parametrize("value", ["0", "-3", "2.5", "1e999", "many", "9" * 30, "\u0664"])
 def test_a_count_that_is_none_is_refused(table: Table, value: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(text(table, 2, **{table.counts[-1]: value}), encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        tables.rows(str(path), (*SERVING, *LAYOUTS))
-    assert caught.value.problems[0].place == "line 3"
-    assert table.counts[-1] in caught.value.problems[0].message
-    assert main([str(path)]) == 2
+    for key in (table.counts[-1], *table.optional_counts):
+        path.write_text(text(table, 2, **{key: value}), encoding="utf-8")
+        with pytest.raises(InputError) as caught:
+            tables.rows(str(path), (*SERVING, *LAYOUTS))
+        assert caught.value.problems[0].place == "line 3"
+        assert key in caught.value.problems[0].message
+        assert main([str(path)]) == 2
 
 
 @pytest.mark.parametrize(

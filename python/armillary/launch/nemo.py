@@ -199,7 +199,7 @@ def _translated(said: Given) -> tuple[dict[str, Said], dict[str, str]]:
     recipe = found.pop("mixed_precision", None)
     for name, value in RECIPES.get(str(recipe.value), {}).items() if recipe else ():
         found[f"mixed_precision.{name}"] = Said(value, recipe.place if recipe else "")
-    if recipe is not None and recipe.value not in RECIPES:
+    if recipe is not None and str(recipe.value) not in RECIPES:
         said.fault("mixed_precision", f"is {str(recipe.value)[:60]}", ", ".join(RECIPES))
     if recipe is None and not any(key.startswith("mixed_precision.") for key in found):
         found["mixed_precision.bf16"] = Said(True)

@@ -34,11 +34,13 @@ class Table:
     """Other columns that are known."""
     reason: str
     """Why its rows are not predicted; empty for layouts, which are."""
+    optional_counts: tuple[str, ...] = ()
+    """Columns of whole numbers from 1, or empty."""
 
     @property
     def columns(self) -> frozenset[str]:
         """Every column that is known."""
-        return frozenset((*self.counts, *self.amounts, *self.words))
+        return frozenset((*self.counts, *self.amounts, *self.words, *self.optional_counts))
 
 
 _NO_SERVING = "batches of a fixed size: serving has no prediction"
@@ -97,8 +99,9 @@ LAYOUTS: tuple[Table, ...] = (
     Table(
         ("layers", "hidden", "heads", "nodes", "dp", "tp", "pp", "micro_batch", "global_batch"),
         ("mem_MiB", "sec_per_iter", "tflops_per_node"),
-        ("id", "model", "seq_len", "activation_checkpointing", "freq_GHz", "status", "notes"),
+        ("id", "model", "activation_checkpointing", "freq_GHz", "status", "notes"),
         "",
+        ("seq_len",),
     ),
 )
 
@@ -156,6 +159,11 @@ def _wrong(path: str, line: int, row: Mapping[str, str | None], table: Table) ->
     for key in table.counts:
         if not _is_count(str(row[key])):
             yield Problem(path, place, f"{key} is {row[key]!r}", "a whole number from 1")
+    for key in table.optional_counts:
+        if row.get(key) and not _is_count(str(row[key])):
+            yield Problem(
+                path, place, f"{key} is {row[key]!r}", "a whole number from 1, or nothing"
+            )
     for key in table.amounts:
         if row[key] and not _is_amount(str(row[key])):
             yield Problem(path, place, f"{key} is {row[key]!r}", "a positive number, or nothing")
