@@ -229,9 +229,8 @@ def _plan_tables(model: str, each: PlanOptions) -> None:
 
 def _plan_layout(model: str, each: PlanOptions) -> None:
     from ..layouts import axes, machine_page, page
-    from ..layouts.machine_plan import MachinePlan
+    from ..layouts.machine_plan import MachinePlan, SearchInterrupted
     from ..layouts.machines import read_prices, read_ranks
-    from ..layouts.result import SearchInterrupted
     from ..layouts.run import plan_layouts
     from ..workload.framework_set import pair
 

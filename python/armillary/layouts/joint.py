@@ -18,7 +18,7 @@ from . import front
 from .contender import Contender
 from .goal import Goal
 from .job import Job
-from .machine_plan import MachineAnswer, MachinePlan, Status
+from .machine_plan import FrontPoint, MachineAnswer, MachinePlan, SearchInterrupted, Status
 from .machines import Machine
 from .result import apart
 from .search import GAP, NoLayout, Search, named, opened
@@ -30,18 +30,29 @@ def search_machines(
     job: Job, machines: Sequence[Machine], goal: Goal, say: Progress
 ) -> MachinePlan:
     """The best layout of a job on the best machine. Raises `InputError` where no layout fits any
-    machine, or none is in time."""
+    machine, or none is in time, and `SearchInterrupted`."""
     every = _opened(job, machines, goal, lambda share: say(0.5 * share))
-    _compare(every, goal, lambda share: say(0.5 + 0.4 * share))
-    if not any(each.in_time for each in every):
-        raise InputError(_too_slow(every, goal))
-    best = _best(every)
-    best.search.prove(lambda _: None)  # type: ignore[union-attr] # the best machine was searched
-    points = front.points(every, goal, lambda share: say(0.9 + 0.1 * share))
+    points: list[FrontPoint] = []
+    try:
+        _compare(every, goal, lambda share: say(0.5 + 0.4 * share))
+        if not any(each.in_time for each in every):
+            raise InputError(_too_slow(every, goal))
+        _searched(_best(every)).prove(lambda _: None)
+        points = front.points(every, goal, lambda share: say(0.9 + 0.1 * share))
+    except KeyboardInterrupt as stop:
+        if not any(each.in_time for each in every):
+            raise
+        for each in every:
+            if each.search:
+                each.search.stop = stop
     best = _best(every)
     gap, left = _gap(every, best)
     answers = [_answer(each, best, every, goal) for each in every]
-    return MachinePlan(
+    if job.sensitivity:
+        plan = _searched(best).around(answers[every.index(best)].plan)  # type: ignore[arg-type] # it has one
+        answers[every.index(best)] = replace(answers[every.index(best)], plan=plan)
+    stopped = _searched(best).stop
+    found = MachinePlan(
         job.model.name,
         goal.objective,
         job.global_batch,
@@ -55,7 +66,17 @@ def search_machines(
         left,
         points,
         _warnings(answers, every.index(best)),
+        stopped is not None,
     )
+    if stopped:
+        raise SearchInterrupted(found, stopped)
+    return found
+
+
+def _searched(each: Contender) -> Search:
+    """The search on a machine that has one."""
+    assert each.search is not None
+    return each.search
 
 
 def _opened(job: Job, machines: Sequence[Machine], goal: Goal, say: Progress) -> list[Contender]:
@@ -131,6 +152,9 @@ def _gap(every: Sequence[Contender], best: Contender) -> tuple[float, int]:
         count += len(rows)
         weight = each.goal.weight(each.machine)
         lowest = min((lowest, *(row[2] / PS_PER_NS * weight for row in rows)))
+        if each.search.stop and each.lowest < limit:
+            # Layouts that a stopped search has not listed have bounds above the floor.
+            lowest = min(lowest, each.search.floor / PS_PER_NS * weight)
     return max(0.0, 1 - lowest / value[1]), count
 
 
@@ -144,8 +168,6 @@ def _answer(
     status, reason = _status(each, best, every, goal)
     simulated = bool(search.best)
     plan = search.plan(each is best) if simulated else None
-    if search.stop:
-        raise search.stop
     step = each.step if simulated else None
     weight = goal.weight(machine) / goal.weight(best.machine)
     return MachineAnswer(
@@ -181,17 +203,24 @@ def _status(
     if not each.in_time and (each.step < math.inf or each.lowest > goal.limit_ns):
         return "late", _late(each, every, goal)
     if each.step == math.inf:
-        if each.why:
-            return "excluded", each.why
-        lowest = each.search.fastest if each.search else math.inf
-        said = f"no step is faster than {time(lowest)}, by bounds"
-        return "excluded", f"{said}; another machine is better in everything"
+        return _not_simulated(each)
     bytes_, value = best.value(best.step)
     own_bytes, own = each.value(each.step)
     if own_bytes != bytes_:
         return "behind", f"the fullest rank needs {size(own_bytes - bytes_)} more"
     what = {"time": "a step takes", "memory": "a step takes", "cost": "a token costs"}
     return "behind", f"{what[goal.objective]} {(own / value - 1) * 100:.1f}% more"
+
+
+def _not_simulated(each: Contender) -> tuple[Status, str]:
+    """The result of a machine without a simulated layout, and why."""
+    if each.why:
+        return "excluded", each.why
+    search = _searched(each)
+    said = f"no step is faster than {time(search.fastest)}, by bounds"
+    if search.stop:
+        return "open", f"not simulated before the search was stopped; {said}"
+    return "excluded", f"{said}; another machine is better in everything"
 
 
 def _late(each: Contender, every: Sequence[Contender], goal: Goal) -> str:

@@ -55,7 +55,9 @@ def verdict(data: Data) -> str:
             f"No other of the {ways} needs less memory. Of those that need the same, none has a "
             f"simulated step that is more than {gap} faster"
         )
-    if data["open_layouts"]:
+    if data["stopped"]:
+        said += of_layouts.STOPPED
+    elif data["open_layouts"]:
         said += (
             f"; {counted(data['open_layouts'], 'layout')} with a bound below this value "
             f"{'was' if data['open_layouts'] == 1 else 'were'} not simulated (--simulations)"

@@ -1,4 +1,4 @@
-"""The answer of a search over several machines."""
+"""The answer of a search over several machines, and of one that was stopped."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from .result import LayoutPlan, Ranked
 
-Status = Literal["best", "behind", "excluded", "late", "unfit"]
+Status = Literal["best", "behind", "excluded", "late", "open", "unfit"]
 """The best machine; one whose best layout is behind; one that bounds exclude without a simulation;
-one that is too slow for the days; one on which no layout fits."""
+one that is too slow for the days; one that was not simulated before the user stopped the search;
+one on which no layout fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,9 @@ class MachinePlan:
     """Layouts that were not simulated and whose bounds are below the best value."""
     front: list[FrontPoint] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    stopped: bool = False
+    """Whether the user stopped the search. The gap holds, `open_layouts` may be more, and there may
+    be no front."""
 
     @property
     def machine(self) -> MachineAnswer:
@@ -112,6 +116,15 @@ class MachinePlan:
         found["machines"] = [_machine(each) for each in self.machines]
         found["front"] = [dataclasses.asdict(each) for each in self.front]
         return found
+
+
+class SearchInterrupted(KeyboardInterrupt):
+    """A Ctrl-C (`stop`), with what the search had found (`found`)."""
+
+    def __init__(self, found: LayoutPlan | MachinePlan, stop: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.found = found
+        self.stop = stop
 
 
 def _machine(answer: MachineAnswer) -> dict[str, Any]:

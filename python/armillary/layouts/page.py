@@ -42,6 +42,10 @@ def page(data: Data) -> Page:
     )
 
 
+STOPPED = ". The search was stopped early: its gap is not the smallest that it could prove"
+"""A sentence about a search that the user has stopped."""
+
+
 def verdict(data: Data) -> str:
     """The best layout, and what is proved of it."""
     best = data["best"][0]
@@ -54,7 +58,7 @@ def verdict(data: Data) -> str:
     if fastest < best["step_ns"]:
         said += f" than {time(fastest)}, the fastest simulated step"
     if data["stopped"]:
-        said += ". The search was stopped early: its gap is not the smallest that it could prove"
+        said += STOPPED
     elif data["open_layouts"]:
         one = data["open_layouts"] == 1
         said += (

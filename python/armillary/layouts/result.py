@@ -193,15 +193,6 @@ class LayoutPlan:
         return found
 
 
-class SearchInterrupted(KeyboardInterrupt):
-    """A Ctrl-C (`stop`), with what the search had found (`found`)."""
-
-    def __init__(self, found: LayoutPlan, stop: KeyboardInterrupt) -> None:
-        super().__init__()
-        self.found = found
-        self.stop = stop
-
-
 def separated(best: Sequence[Ranked]) -> list[Ranked]:
     """The layouts with whether uncertainty separates each from the first."""
     first = dataclasses.replace(best[0], separated=True)

@@ -43,7 +43,7 @@ def plan_layouts(
 
     `settings` override values of platforms that are named. `given` are the other options of
     `armillary.layouts.search`: `global_batch`, `seq`, `layout`, `framework`, `framework_set`,
-    `near`, `simulations`, `backend`, `measured`, `sensitivity` (of one machine).
+    `near`, `simulations`, `backend`, `measured` (of one machine), `sensitivity`.
 
     Raises:
         InputError: wrong options; no layout fits, with the fewest NPUs on which one does; no

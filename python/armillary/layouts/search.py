@@ -22,10 +22,11 @@ from ..workload.frameworks import settings_of
 from ..workload.parallelism import Parallelism, changed
 from .job import SIMULATIONS, Job
 from .least import capacity_of, fewest, least_bytes, limits, most_bytes
+from .machine_plan import SearchInterrupted
 from .measured import known_steps, with_steps
 from .measured_file import MeasuredStep
 from .picture import picture
-from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, SearchInterrupted, separated
+from .result import Cell, LayoutPlan, OnFront, Ranked, Refused, separated
 from .sensitivity import Neighbourhood
 from .space import Choice, LayoutSpace, space_of
 from .timing import Clock
@@ -232,7 +233,7 @@ class Search:
             self.backend or "",
             {name: list(values) for name, values in self.space.axes.items()},
             refused,
-            [*self.job.notes, *self._notes(), *self.warnings[str(fastest.options)]],
+            [*self.job.notes, *self._notes(whole), *self.warnings[str(fastest.options)]],
             self.stop is not None,
             front,
             cells,
@@ -268,7 +269,7 @@ class Search:
             self.stop = stop
             return None
 
-    def _notes(self) -> list[str]:
+    def _notes(self, whole: bool) -> list[str]:
         found = []
         if capacity_of(self.target) is None:
             found.append(f"{self.target.name} states no npu.memory.capacity: every layout fits")
@@ -278,7 +279,7 @@ class Search:
                 f"{'was' if len(self.long) == 1 else 'were'} not simulated: a run takes minutes, "
                 "because many of its ranks differ"
             )
-        if self.stop:
+        if self.stop and whole:
             found.append(
                 f"interrupted: {counted(len(self.best), 'layout')} simulated; without the faster "
                 "layouts that do not fit, or a picture of the space"

@@ -12,7 +12,8 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.layouts import axes
 from armillary.layouts.job import Job
-from armillary.layouts.result import Ranked, SearchInterrupted
+from armillary.layouts.machine_plan import SearchInterrupted
+from armillary.layouts.result import Ranked
 from armillary.layouts.search import Row, Search, opened, search
 from armillary.layouts.space import LayoutSpace
 from armillary.platform import Platform

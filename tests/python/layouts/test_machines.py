@@ -12,7 +12,8 @@ import armillary as arm
 from armillary.errors import InputError
 from armillary.layouts.job import Job
 from armillary.layouts.least import fewest, least_bytes
-from armillary.layouts.machine_plan import MachinePlan
+from armillary.layouts.machine_page import verdict
+from armillary.layouts.machine_plan import MachinePlan, SearchInterrupted
 from armillary.layouts.machines import read_prices, read_ranks
 from armillary.layouts.search import opened
 from armillary.layouts.space import space_of
@@ -139,6 +140,56 @@ def test_a_few_layouts_have_the_least_memory(model: str, ranks: int) -> None:
     space = space_of(job, target, NoClock(target))
     space.fill()
     assert least_bytes(job, target) == space.parts.space.least_bytes()
+
+
+def _stopped(after: int) -> MachinePlan:
+    """The answer of a search over two machines that is stopped after a number of simulations."""
+    known = iter(range(after))
+
+    def says(share: float) -> None:
+        if share > 0.5 and next(known, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(SearchInterrupted) as stopped:
+        arm.plan("llama-3-8b", PLATFORMS, 16, layout=FEW, progress=says, objective="time", **RUN)
+    found = stopped.value.found
+    assert isinstance(found, MachinePlan)
+    return found
+
+
+def test_a_stopped_search_over_machines_keeps_what_it_proved() -> None:
+    """The gap holds for all layouts of all machines, also of those that were not simulated."""
+    whole = arm.plan("llama-3-8b", PLATFORMS, 16, layout=FEW, objective="time", **RUN)
+    for after in (0, 1, 2):
+        found = _stopped(after)
+        assert found.stopped and not whole.stopped
+        best = whole.winner.step_ns
+        assert best <= found.winner.step_ns and best >= found.winner.step_ns * (1 - found.gap)
+        assert found.gap >= whole.gap
+        said = verdict({**found.to_dict()})
+        assert "stopped early" in said and "(--simulations)" not in said
+    others = [each for each in _stopped(0).machines if each.status != "best"]
+    assert [each.status for each in others] == ["open"]
+    assert "not simulated before the search was stopped" in others[0].reason
+
+
+def test_a_search_over_machines_that_is_stopped_before_a_simulation_has_no_answer() -> None:
+    def says(share: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        arm.plan("llama-3-8b", PLATFORMS, 16, layout=FEW, progress=says, objective="time", **RUN)
+    assert not isinstance(stopped.value, SearchInterrupted)
+
+
+def test_the_best_of_several_machines_has_neighbours() -> None:
+    found = arm.plan("llama-3-8b", PLATFORMS, 16, layout=FEW, sensitivity=True, **RUN)
+    alone = arm.plan("llama-3-8b", found.machine.platform, 16, layout=FEW, sensitivity=True, **RUN)
+    assert found.plan.neighbours == alone.neighbours != []
+    assert all(
+        not each.plan or each is found.machine or not each.plan.neighbours
+        for each in found.machines
+    )
 
 
 def test_a_space_without_a_layout_names_the_fewest_npus() -> None:
