@@ -52,7 +52,7 @@ class ParquetFile:
             self._frame = pl.scan_parquet(path)
             schema = self._frame.collect_schema()
             self.rows: int = self._frame.select(pl.len()).collect().item()
-        except (OSError, pl.exceptions.PolarsError) as error:
+        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise _unread(path, error) from None
         names = recipe.names
         missing = [name for name in names if name not in schema]
@@ -81,7 +81,7 @@ class ParquetFile:
                 ).encode()
                 if not self._is_plain(text, len(frame)):
                     self._require_plain(first)
-            except (OSError, pl.exceptions.PolarsError) as error:
+            except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
                 raise _unread(self.path, error) from None
             yield text
 
