@@ -25,6 +25,7 @@ def problems(report: Report, file: str = "") -> list[Problem]:
     found = [*_negative(report), *_machine(report), *_dimensions(report), *_picture(report)]
     if (detail := report["detail"]) is not None:
         found += [*_classes(report, detail), *_dims(report, detail), *_bins(detail)]
+        found += _layer_phases(detail)
     return [Problem(file, place, message, allowed or _HELP) for place, message, allowed in found]
 
 
@@ -32,16 +33,20 @@ LAYOUTS = {"tiers": 0, "grid": 2, "groups": 2, "circle": 1}
 """How a fabric can be drawn, and the least number of coordinates that needs."""
 
 
+_LARGEST = 1e30
+"""Largest number of a report. A step of 10^27 operations on 10^6 NPUs is below it."""
 _Found = Iterator[tuple[str, str, str]]
 """Places, messages and what is allowed."""
 
 
 def _negative(report: Report) -> _Found:
-    """Times, counts and shares below zero; a configuration is not looked at."""
+    """Times, counts and shares below zero or beyond any; a configuration is not looked at."""
     parts: dict[str, Any] = {key: part for key, part in report.items() if key != "config"}
     for place, value in _numbers(parts, ""):
         if value < 0:
             yield place, f"is {value}", "a number that is not negative"
+        elif value > _LARGEST:
+            yield place, "is too large", f"at most {_LARGEST:g}"
 
 
 def _machine(report: Report) -> _Found:
@@ -146,6 +151,13 @@ def _index(place: str, value: int, count: int, what: str) -> _Found:
             f"is {value}, and there is no such {what}",
             f"0 to {count - 1}" if count else f"no {what} at all",
         )
+
+
+def _layer_phases(detail: Detail) -> _Found:
+    """Means of layers are of one chunk or more."""
+    for at, row in enumerate(detail["layer_phases"]):
+        if row["count"] < 1:
+            yield f"detail.layer_phases[{at}].count", f"is {row['count']}", "at least 1"
 
 
 def _bins(detail: Detail) -> _Found:

@@ -252,19 +252,21 @@ def _physical(
     bandwidth, latency = physical.get("bandwidth"), physical.get("latency")
     speed, delay = None, None
     if isinstance(bandwidth, dict):
-        unit = bandwidth.get("choice") or next((key for key in _SPEEDS if key in bandwidth), "")
+        given = bandwidth.get("choice")
+        unit = str(given or next((key for key in _SPEEDS if key in bandwidth), ""))
         number = bandwidth.get(unit)
         at = (*path, "physical", "bandwidth")
         if unit not in _SPEEDS or number is None or not _is_positive(number):
-            _refuse(reader, at, f"{unit!r} is {number!r}", [*_SPEEDS, "a number above 0"])
+            _refuse(reader, at, f"{unit[:40]!r} is {number!r}"[:120], [*_SPEEDS, "a number above 0"])
         else:
             speed = number * _SPEEDS[unit]
     if isinstance(latency, dict):
-        unit = latency.get("choice") or next((key for key in _TIMES if key in latency), "")
+        given = latency.get("choice")
+        unit = str(given or next((key for key in _TIMES if key in latency), ""))
         number = latency.get(unit)
         if unit not in _TIMES or not _is_positive(number):
             at = (*path, "physical", "latency")
-            _refuse(reader, at, f"{unit!r} is {number!r}", [*_TIMES, "a number above 0"])
+            _refuse(reader, at, f"{unit[:40]!r} is {number!r}"[:120], [*_TIMES, "a number above 0"])
         else:
             delay = f"{number:g} {unit}"
     return speed, delay

@@ -85,6 +85,9 @@ class Ingested:
             at += 1
             if self._starts[at] >= last:
                 break
+        if len({each.lengths is None for each in parts}) > 1:
+            said = "some files have lengths of categories, and others none"
+            raise InputError([Problem(str(self.folder), "", said, "the files as they were written")])
         return samples_of(self._rows_of(join(parts)))
 
     def _file(self, at: int) -> Columns:
