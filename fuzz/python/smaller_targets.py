@@ -91,6 +91,25 @@ def _pattern(folder: Path, _files: Files) -> object:
     return arm.traffic(ring, [pattern], loads=[0.2], messages_max=1000, jobs=1)
 
 
+def _sizes() -> list[Files]:
+    return [
+        {"sizes.csv": b"bytes,share\n# all\n0,0\n100,10%\n5000,0.5\n100000,1\n"},
+        {"sizes.csv": b"64,1\n"},
+        {"sizes.csv": b'"10",0.25\r\n1000,1.0\r\n'},
+    ]
+
+
+def _size(folder: Path, _files: Files) -> object:
+    import armillary as arm
+    from armillary.traffic import FlowSizes
+
+    sizes = FlowSizes.parse(str(folder / "sizes.csv"))
+    if sizes.mean > 1e6:  # its flows take long
+        return sizes
+    ring = arm.Platform("Ring(4)", bandwidth="100 GB/s", latency="1 us")
+    return arm.traffic(ring, sizes=[sizes], networks=["flow"], loads=[0.2], messages_max=200)
+
+
 def _groups(folder: Path, _files: Files) -> object:
     from armillary.cli import import_
 
@@ -387,6 +406,7 @@ TARGETS = (
     Target("plan", _plans, _plan),
     Target("bench", lambda: [{"bench.json": json.dumps(BENCH).encode()}], _bench),
     Target("pattern", _patterns, _pattern),
+    Target("flow_sizes", _sizes, _size),
     Target("groups", lambda: [{"groups.json": b'{"a": [0, 1], "b": [2, 3]}'}], _groups),
     Target("framework", _frameworks, _framework),
     Target("migrate", _old_files, _migrate),

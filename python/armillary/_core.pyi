@@ -64,13 +64,16 @@ class Traffic:
         backend: str,
         pattern: str,
         size: int,
+        sizes: Sequence[tuple[int, float]],
         seed: int,
         hot: Sequence[int],
         share: float,
         flows: Sequence[tuple[int, int, float]],
     ) -> Traffic:
-        """Messages of `size` bytes. `pattern` is one of `Traffic.patterns()`, `hotspot` (a `share`
-        of the messages goes to the NPUs `hot`) or `flows` (source, destination and weight)."""
+        """Messages of `size` bytes, or of sizes that are drawn: `sizes` are points of a
+        distribution, bytes and cumulative share. `pattern` is one of `Traffic.patterns()`,
+        `hotspot` (a `share` of the messages goes to the NPUs `hot`) or `flows` (source, destination
+        and weight)."""
     @staticmethod
     def patterns() -> list[tuple[str, str]]:
         """Patterns without parameters, each with its name and what it is."""
@@ -86,14 +89,17 @@ class Traffic:
         rate: float,
         periodic: bool,
         precision: float,
-        latency_max_ns: float,
+        limit: float,
         messages_max: int,
         progress: _Progress | None,
     ) -> dict[str, Any]:
-        """One load point: the busiest NPU sends `rate` bytes per second. Keys of the result:
-        `outcome`, `messages`, `warm_up_messages`, `offered` and `accepted` (bytes per second and
-        sender), `simulated_ns`, `latency` (ns) and `links` (name, dimension from 0, utilisation,
-        bytes per second)."""
+        """One load point: the busiest NPU sends `rate` bytes per second. `limit` is the mean
+        latency in ns, or with drawn sizes the mean slowdown, from which the network counts as
+        saturated. Keys of the result: `outcome`, `messages`, `warm_up_messages`, `offered` and
+        `accepted` (bytes per second and sender), `simulated_ns`, `latency` (ns) and `links` (name,
+        dimension from 0, utilisation, bytes per second). With drawn sizes also `slowdown` and
+        `messages_sent`: source, destination, bytes, creation in ns, time in ns, whether it has
+        arrived, time alone in ns."""
 
 @final
 class Network:

@@ -1,4 +1,5 @@
-"""The extra `tables`: polars. Python gets tables as its DataFrames; no verb needs them."""
+"""The extra `tables`: polars. Python gets tables as its DataFrames, and `armillary traffic --flows`
+writes Parquet with it; no other verb needs it."""
 
 from __future__ import annotations
 

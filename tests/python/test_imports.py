@@ -86,7 +86,17 @@ ALLOWED: dict[str, set[str]] = {
         "units",
         "workload",
     },
-    "traffic": {"_core", "_late", "backends", "documents", "errors", "platform", "units"},
+    "traffic": {
+        "_core",
+        "_late",
+        "backends",
+        "documents",
+        "errors",
+        "files",
+        "platform",
+        "polars_extra",
+        "units",
+    },
     "report": {
         "blocks",
         "documents",
@@ -301,7 +311,7 @@ ALLOWED: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "rich": {"report", "cli"},
     "typer": {"cli"},
-    "polars": {"result", "api", "design", "sweep", "report"},
+    "polars": {"result", "api", "design", "sweep", "report", "traffic"},
     "vl_convert": {"report"},
     "yaml": {"documents"},
     "numpy": {"calibrate", "design", "estimate", "model", "plan"},

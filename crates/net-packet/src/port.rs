@@ -5,13 +5,15 @@
 //! end; packets that wait and packets on the link stand in one line, in the order in which they
 //! arrive there. A packet of a lower class goes before others that wait, and a pause stops those
 //! that have not begun to leave: their times are then computed again. The queue holds what has not
-//! begun to leave: a buffer limits that (tail drop), and marks look at it.
+//! begun to leave: a buffer limits that (tail drop), and marks look at it. A port may also serve
+//! connections in turns ([`Turns`]).
 
 use crate::packet::{ACK, CE, Packet};
 use engine::Histogram;
 use engine::Random;
 use net_settings::packet::{Marking, Ties};
 use network::LinkCost;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use units::{Ratio, Span, Time};
 
@@ -24,7 +26,35 @@ struct Entry {
     packet: Packet,
     /// When it begins to leave.
     start: Time,
+    /// When it came; its turn, where the port serves connections in turns.
     came: Time,
+}
+
+/// The turns of a port that sends a packet of each connection in turn (Nagle, RFC 970): packets of
+/// one connection leave in order, each in a turn of its own.
+#[derive(Clone, Debug, Default)]
+struct Turns {
+    /// The last turn of each connection that has packets in line.
+    last: FxHashMap<u32, Time>,
+    /// The turn of the packet that began last.
+    now: Time,
+}
+
+impl Turns {
+    /// The turn of a packet that comes.
+    fn next(&mut self, packet: &Packet) -> Time {
+        let last = self.last.entry(packet.connection).or_default();
+        *last = Time(self.now.max(*last).0 + 1);
+        *last
+    }
+
+    /// A packet begins to leave.
+    fn begins(&mut self, entry: &Entry) {
+        self.now = self.now.max(entry.came);
+        if self.last.get(&entry.packet.connection) == Some(&entry.came) {
+            self.last.remove(&entry.packet.connection);
+        }
+    }
 }
 
 /// Fate of a packet that came to a port.
@@ -133,6 +163,7 @@ pub(crate) struct Port {
     since: Time,
     /// Since when packets of a class above 0 stand still.
     paused: Option<Time>,
+    turns: Option<Box<Turns>>,
     pub counters: Counters,
     /// Bytes that packets found waiting, at a port of a switch.
     pub found: Option<Box<Histogram<4>>>,
@@ -163,10 +194,16 @@ impl Port {
             begins: NEVER,
             since: Time::ZERO,
             paused: None,
+            turns: None,
             counters: Counters::default(),
             found: in_switch.map(|_| Box::default()),
             room: in_switch.unwrap_or(u64::MAX),
         }
+    }
+
+    /// The port serves connections in turns.
+    pub(crate) fn take_turns(&mut self) {
+        self.turns = Some(Box::default());
     }
 
     /// How long the link takes to send this number of bytes.
@@ -202,6 +239,9 @@ impl Port {
             self.queued -= u64::from(entry.packet.wire);
             self.begun += 1;
             (self.slot, self.refused) = (entry.start + Span(1), 0);
+            if let Some(turns) = &mut self.turns {
+                turns.begins(&entry);
+            }
             leaves(entry.packet, entry.start);
         }
     }
@@ -306,12 +346,17 @@ impl Port {
         self.counters.packets += 1;
         self.counters.bytes += wire;
         self.counters.busy += span;
-        if waits && (self.free == NEVER || self.stops(&packet) || self.overtakes(&packet)) {
-            return self.insert(now, packet);
-        }
+        let came = self.turns.as_mut().map_or(now, |turns| turns.next(&packet));
         let start = self.free.max(now);
+        let entry = Entry { packet, start, came };
+        if waits && (self.free == NEVER || self.stops(&packet) || self.overtakes(&entry)) {
+            return self.insert(now, entry);
+        }
+        if !waits && let Some(turns) = &mut self.turns {
+            turns.begins(&entry);
+        }
         self.free = start + span;
-        self.line.push_back(Entry { packet, start, came: now });
+        self.line.push_back(entry);
         outcome.unwrap_or_else(|| self.first(self.line.len() == 1))
     }
 
@@ -320,7 +365,8 @@ impl Port {
     #[cold]
     fn give_way(&mut self, packet: &Packet, room: u64, random: &mut Random) -> Option<Packet> {
         let stands = self.begun == 0 || self.free == NEVER || self.stops(packet);
-        if self.ties == Ties::InOrder || stands || self.overtakes(packet) {
+        let entry = Entry { packet: *packet, start: NEVER, came: NEVER };
+        if self.ties == Ties::InOrder || stands || self.overtakes(&entry) {
             return None;
         }
         self.refused += 1;
@@ -367,27 +413,54 @@ impl Port {
 
     /// Whether the packet goes before the last of the line.
     #[inline]
-    fn overtakes(&self, packet: &Packet) -> bool {
+    fn overtakes(&self, entry: &Entry) -> bool {
         self.begun < self.line.len()
-            && self.line.back().is_some_and(|last| last.packet.class > packet.class)
+            && self.line.back().is_some_and(|last| self.precedes(entry, last))
     }
 
-    /// Puts a packet before those of higher classes that wait.
+    /// Whether a packet that comes goes before one that waits.
+    #[inline]
+    fn precedes(&self, entry: &Entry, other: &Entry) -> bool {
+        let (class, its) = (entry.packet.class, other.packet.class);
+        class < its || (class == its && self.turns.is_some() && entry.came < other.came)
+    }
+
+    /// Puts a packet before those of higher classes or later turns that wait.
     #[cold]
-    fn insert(&mut self, now: Time, packet: Packet) -> Outcome {
-        let waiting = self.line.range(self.begun..);
-        let before = waiting.take_while(|entry| entry.packet.class <= packet.class).count();
-        self.line.insert(self.begun + before, Entry { packet, start: NEVER, came: now });
-        self.plan(now).map_or(Outcome::Behind, Outcome::First)
+    fn insert(&mut self, now: Time, entry: Entry) -> Outcome {
+        let (mut low, mut high) = (self.begun, self.line.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.precedes(&entry, &self.line[middle]) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        if self.begun > 0 && self.free != NEVER && !self.stops(&entry.packet) {
+            // All that wait move by the time of this packet.
+            let span = self.span(entry.packet.wire);
+            let start = self.line[low].start;
+            self.line.range_mut(low..).for_each(|behind| behind.start = behind.start + span);
+            self.free = self.free + span;
+            self.line.insert(low, Entry { start, ..entry });
+            return Outcome::Behind;
+        }
+        self.line.insert(low, Entry { start: NEVER, ..entry });
+        self.plan(now, low).map_or(Outcome::Behind, Outcome::First)
     }
 
-    /// Computes anew when the waiting packets leave. Returns when the first of the line arrives, if
-    /// that has changed.
-    fn plan(&mut self, now: Time) -> Option<Time> {
-        let begun = self.begun.checked_sub(1).and_then(|last| self.line.get(last)).copied();
+    /// Computes anew when the packets from a place on leave, which wait. Returns when the first of
+    /// the line arrives, if that has changed.
+    fn plan(&mut self, now: Time, from: usize) -> Option<Time> {
+        let before = from.checked_sub(1).and_then(|last| self.line.get(last)).copied();
         // Packets that have begun and arrived have left the link.
-        let mut free = begun.map_or(Time::ZERO, |entry| entry.start + self.span(entry.packet.wire));
-        for at in self.begun..self.line.len() {
+        let mut free = match before {
+            Some(entry) if entry.start == NEVER => NEVER,
+            Some(entry) => entry.start + self.span(entry.packet.wire),
+            None => Time::ZERO,
+        };
+        for at in from..self.line.len() {
             let packet = self.line[at].packet;
             let start = if free == NEVER || self.stops(&packet) { NEVER } else { free.max(now) };
             self.line[at].start = start;
@@ -421,7 +494,7 @@ impl Port {
             }
             _ => return None,
         }
-        self.plan(now)
+        self.plan(now, self.begun)
     }
 
     /// The first packet of the line arrives at the far end, if it is due; [`Port::begin`] was
@@ -505,6 +578,26 @@ mod tests {
                 assert!(lost.iter().all(is_even), "{inputs} inputs, {apart} ps apart: {lost:?}");
             }
         }
+    }
+
+    /// A connection with few packets does not wait for all of another one: they take turns.
+    #[test]
+    fn connections_take_turns() {
+        let cost = LinkCost::Exact { bandwidth: Bandwidth(1_000_000_000), latency: Span::ZERO };
+        let mut port = Port::new(cost, Span::ZERO, (Marks::new(None), Ties::InOrder), None);
+        port.take_turns();
+        let mut random = Random::new(0);
+        for (at, via) in [0, 0, 0, 0, 0, 1, 1, 2].into_iter().enumerate() {
+            port.begin(Time(at as u64), |_, _| {});
+            port.accept(Time(at as u64), packet(via), u64::MAX, &mut random);
+        }
+        let mut left = Vec::new();
+        while let Some(due) = Some(port.due).filter(|&due| due != NEVER) {
+            port.begin(due, |_, _| {});
+            left.extend(port.arrive(due).map(|(packet, _)| (packet.via, due.0 / 1_000_000)));
+        }
+        let expected = [0, 0, 1, 2, 0, 1, 0, 0].into_iter().zip(1..).collect::<Vec<_>>();
+        assert_eq!(left, expected);
     }
 
     /// ns-3 drops those that come last: always the same.

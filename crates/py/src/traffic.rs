@@ -8,7 +8,9 @@ use graph::Problem;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sim::BackendKind;
-use sim::traffic::{Arrivals, Flow, Found, Latency, Load, Outcome, Pattern, Request};
+use sim::traffic::{
+    Arrivals, Distribution, Flow, Found, Latency, Load, Outcome, Pattern, Request, Sizes,
+};
 use units::{PS_PER_NS, Span};
 
 /// Synthetic traffic on the network of a platform.
@@ -18,6 +20,8 @@ pub struct Traffic(Request);
 #[pymethods]
 impl Traffic {
     /// `pattern` is one of `Traffic.patterns()`, `hotspot` with `hot` and `share`, or `flows`.
+    /// `sizes` are points of a distribution, bytes and cumulative share; without them all messages
+    /// have `size` bytes.
     #[new]
     #[allow(clippy::too_many_arguments)] // one for each of the named arguments in Python
     fn new(
@@ -26,6 +30,7 @@ impl Traffic {
         backend: &str,
         pattern: &str,
         size: u64,
+        sizes: Vec<(u64, f64)>,
         seed: u64,
         hot: Vec<u32>,
         share: f64,
@@ -47,7 +52,14 @@ impl Traffic {
         let backend: BackendKind =
             backend.parse().map_err(|problem: Problem| errors::input(py, &[problem]))?;
         let platform = platform.0.clone();
-        Ok(Traffic(Request { platform, backend, pattern, bytes: size, seed }))
+        let sizes = match sizes[..] {
+            [] => Sizes::Fixed(size),
+            _ => Sizes::Drawn(Distribution::new(&sizes).map_err(|fault| {
+                let allowed = "bytes and shares that rise to 1";
+                errors::input(py, &[Problem::new("", "sizes", fault).help(allowed)])
+            })?),
+        };
+        Ok(Traffic(Request { platform, backend, pattern, sizes, seed }))
     }
 
     /// Patterns without parameters, each with its name and what it is.
@@ -78,7 +90,8 @@ impl Traffic {
         found.map(|lone| (ns(lone.first), ns(lone.later))).map_err(|error| errors::run(py, error))
     }
 
-    /// Runs a load of `rate` bytes per second from the busiest NPU.
+    /// Runs a load of `rate` bytes per second from the busiest NPU. `limit` is the mean latency in
+    /// ns, or with drawn sizes the mean slowdown, from which the network counts as saturated.
     #[allow(clippy::too_many_arguments)] // one for each of the named arguments in Python
     fn run<'py>(
         &self,
@@ -86,12 +99,16 @@ impl Traffic {
         rate: f64,
         periodic: bool,
         precision: f64,
-        latency_max_ns: f64,
+        limit: f64,
         messages_max: u64,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let arrivals = if periodic { Arrivals::Periodic } else { Arrivals::Poisson };
-        let latency_max = Span((latency_max_ns * PS_PER_NS as f64) as u64);
+        let unit = match self.0.sizes {
+            Sizes::Fixed(_) => PS_PER_NS as f64,
+            Sizes::Drawn(_) => 1e6,
+        };
+        let latency_max = Span((limit * unit) as u64);
         let load = Load { rate, arrivals, precision, latency_max, messages_max };
         let request = self.0.clone();
         let found = minded(py, progress, move |desk| {
@@ -128,6 +145,32 @@ fn written<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyDict>> 
         .map(|(name, link)| (name.as_str(), link.dim, link.utilisation, link.rate))
         .collect();
     all.set_item("links", links)?;
+    if let Some((slowdown, sent)) = &measured.slowdown {
+        all.set_item("slowdown", slowdowns(py, slowdown)?)?;
+        let sent: Vec<(u32, u32, u64, f64, f64, bool, f64)> = sent
+            .iter()
+            .map(|one| {
+                let (created, took, alone) =
+                    (one.created.as_ns(), one.took.as_ns(), one.alone.as_ns());
+                (one.src, one.dst, one.bytes, created, took, one.arrived, alone)
+            })
+            .collect();
+        all.set_item("messages_sent", sent)?;
+    }
+    Ok(all)
+}
+
+/// Slowdowns as numbers.
+fn slowdowns<'py>(py: Python<'py>, slowdown: &Latency) -> PyResult<Bound<'py, PyDict>> {
+    let number = |millionths: u64| millionths as f64 / 1e6;
+    let all = PyDict::new(py);
+    all.set_item("mean", slowdown.mean / 1e6)?;
+    all.set_item("half_width", slowdown.half_width / 1e6)?;
+    all.set_item("min", number(slowdown.min))?;
+    for (name, value) in ["p50", "p95", "p99", "p99_9"].iter().zip(slowdown.percentiles) {
+        all.set_item(name, number(value))?;
+    }
+    all.set_item("max", number(slowdown.max))?;
     Ok(all)
 }
 

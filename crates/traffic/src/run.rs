@@ -5,9 +5,11 @@
 //! messages (20 of each sender, if that is more) have been created, and again whenever their number
 //! has doubled. Then the run goes on until all of them have arrived, with the same load, so that
 //! the last of them meet the same traffic. The warm-up is cut off by MSER over 200 batches. The run
-//! is over when what is left has a confidence interval that is narrow enough.
+//! is over when what is left has a confidence interval that is narrow enough. Where it is known how
+//! long each message takes alone, that is the interval of the slowdown, otherwise of the latency.
 
 use crate::pattern::Destinations;
+use crate::sizes::Sizes;
 use crate::statistics::{Interval, interval, warm_up};
 use engine::Random;
 use network::{Backend, Delivery, Stuck, Transfer, Usage};
@@ -47,7 +49,7 @@ pub struct Traffic {
     /// Pattern of sources and destinations.
     pub destinations: Destinations,
     /// Bytes of a message.
-    pub bytes: u64,
+    pub sizes: Sizes,
     /// Mean time between messages of the busiest sender, ps.
     pub gap: f64,
     /// When messages are created.
@@ -56,10 +58,33 @@ pub struct Traffic {
     pub seed: u64,
     /// Relative half-width of the confidence interval at which a run is over.
     pub precision: f64,
-    /// Mean latency from which the network counts as saturated.
+    /// Mean latency from which the network counts as saturated. Where slowdowns are known, the mean
+    /// slowdown in millionths.
     pub latency_max: Span,
     /// Most messages of a run.
     pub messages_max: u64,
+}
+
+/// How long a message takes that is alone in the network, by source, destination and bytes.
+pub type Unloaded<'a> = &'a dyn Fn(u32, u32, u64) -> Span;
+
+/// A message of a run, and how long it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Source.
+    pub src: u32,
+    /// Destination.
+    pub dst: u32,
+    /// Bytes.
+    pub bytes: u64,
+    /// When it was created.
+    pub created: Time,
+    /// Time until it arrived. Of a message that had not arrived, its age.
+    pub took: Span,
+    /// Whether it had arrived.
+    pub arrived: bool,
+    /// Time that it takes alone.
+    pub alone: Span,
 }
 
 /// How a run ended.
@@ -116,6 +141,9 @@ pub struct Measured {
     pub warm_up: u64,
     /// Latencies after the warm-up. Messages that have not arrived count with their age.
     pub latency: Latency,
+    /// Slowdowns in millionths, and the messages that have them; none where it is not known how
+    /// long a message takes alone.
+    pub slowdown: Option<(Latency, Vec<Sent>)>,
     /// Bytes per second and sender created in the second half of the run.
     pub offered: f64,
     /// Bytes per second and sender that arrived in that time.
@@ -142,12 +170,14 @@ pub struct Progress {
 struct Mark {
     time: Time,
     created: u64,
-    arrived: u64,
+    created_bytes: u64,
+    arrived_bytes: u64,
     usage: Usage,
 }
 
 struct Run<'a, B: Backend + ?Sized> {
     network: &'a mut B,
+    unloaded: Option<Unloaded<'a>>,
     traffic: Traffic,
     /// The next message of each sender.
     next: BinaryHeap<Reverse<(Time, u32)>>,
@@ -155,7 +185,12 @@ struct Run<'a, B: Backend + ?Sized> {
     randoms: Vec<Random>,
     created: Vec<Time>,
     latencies: Vec<u64>,
+    /// Source, destination, bytes and time alone of each message; empty where no slowdown is asked
+    /// for.
+    sent: Vec<(u32, u32, u64, Span)>,
+    created_bytes: u64,
     arrived: u64,
+    arrived_bytes: u64,
     /// All messages before it have arrived.
     open: usize,
     now: Time,
@@ -163,14 +198,16 @@ struct Run<'a, B: Backend + ?Sized> {
 }
 
 impl Traffic {
-    /// Runs on `network`, which must be new. `hook` is called now and then; the run ends when it
-    /// returns false, with `None`.
+    /// Runs on `network`, which must be new. With `unloaded`, slowdowns are known: how many times
+    /// longer messages take than alone. `hook` is called now and then; the run ends when it returns
+    /// false, with `None`. Sizes that are drawn need `unloaded`.
     pub fn run<B: Backend + ?Sized>(
         self,
         network: &mut B,
+        unloaded: Option<Unloaded<'_>>,
         hook: &mut dyn FnMut(Progress) -> bool,
     ) -> Option<Measured> {
-        Run::new(network, self).finish(hook)
+        Run::new(network, unloaded, self).finish(hook)
     }
 }
 
@@ -231,18 +268,22 @@ fn message(src: u32, dst: u32, bytes: u64, token: u64) -> Transfer {
 }
 
 impl<'a, B: Backend + ?Sized> Run<'a, B> {
-    fn new(network: &'a mut B, traffic: Traffic) -> Run<'a, B> {
+    fn new(network: &'a mut B, unloaded: Option<Unloaded<'a>>, traffic: Traffic) -> Run<'a, B> {
         let senders: Vec<(u32, f64)> = traffic.destinations.senders().collect();
         let most = senders.last().map_or(0, |(src, _)| *src as usize + 1);
         let mut seeds = Random::new(traffic.seed);
         let mut run = Run {
             network,
+            unloaded,
             next: BinaryHeap::new(),
             gaps: vec![0.0; most],
             randoms: (0..most).map(|_| Random::new(seeds.bits())).collect(),
             created: Vec::new(),
             latencies: Vec::new(),
+            sent: Vec::new(),
+            created_bytes: 0,
             arrived: 0,
+            arrived_bytes: 0,
             open: 0,
             now: Time::ZERO,
             deliveries: Vec::new(),
@@ -278,10 +319,15 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
         self.advance(at)?;
         self.now = at;
         let dst = self.traffic.destinations.next(src, &mut self.randoms[src as usize]);
+        let bytes = self.traffic.sizes.next(&mut self.randoms[src as usize]);
         let token = self.created.len() as u64;
         self.created.push(at);
         self.latencies.push(OPEN);
-        self.network.start(at, message(src, dst, self.traffic.bytes, token));
+        self.created_bytes += bytes;
+        if let Some(unloaded) = self.unloaded {
+            self.sent.push((src, dst, bytes, unloaded(src, dst, bytes)));
+        }
+        self.network.start(at, message(src, dst, bytes, token));
         let gap = self.gap(src);
         self.next.push(Reverse((at + gap, src)));
         Ok(())
@@ -297,6 +343,10 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
             for Delivery { token, time } in self.deliveries.drain(..) {
                 self.latencies[token as usize] = time.since(self.created[token as usize]).0;
                 self.arrived += 1;
+                self.arrived_bytes += match self.traffic.sizes {
+                    Sizes::Fixed(bytes) => bytes,
+                    Sizes::Drawn(_) => self.sent[token as usize].2,
+                };
             }
         }
         match self.arrived < self.created.len() as u64 {
@@ -309,7 +359,8 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
         Mark {
             time: self.now,
             created: self.created.len() as u64,
-            arrived: self.arrived,
+            created_bytes: self.created_bytes,
+            arrived_bytes: self.arrived_bytes,
             usage: self.network.usage(self.now),
         }
     }
@@ -329,7 +380,7 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
             };
             if let Some(outcome) = outcome {
                 let mut found = self.measured(outcome, &begin);
-                found.between(&begin, &end, self.traffic.bytes, senders);
+                found.between(&begin, &end, senders);
                 return Some(found);
             }
             (begin, goal) = (end, (2 * goal).min(self.traffic.messages_max));
@@ -365,6 +416,27 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
         self.latencies.iter().zip(&self.created).take(count).map(age).collect()
     }
 
+    /// Values of the first `count` messages whose mean decides: slowdowns in millionths where they
+    /// are known, otherwise latencies.
+    fn values(&self, count: usize) -> Vec<u64> {
+        let ages = self.ages(count);
+        match self.unloaded {
+            Some(_) => self.slowdowns(&ages),
+            None => ages,
+        }
+    }
+
+    /// Slowdowns in millionths of the first messages, which have these ages. One that has not
+    /// arrived will take no less than alone.
+    fn slowdowns(&self, ages: &[u64]) -> Vec<u64> {
+        let slowdown = |at: usize| {
+            let alone = self.sent[at].3.0.max(1);
+            let age = if self.latencies[at] == OPEN { ages[at].max(alone) } else { ages[at] };
+            (u128::from(age) * 1_000_000 / u128::from(alone)) as u64
+        };
+        (0..ages.len()).map(slowdown).collect()
+    }
+
     fn create_until(
         &mut self,
         goal: u64,
@@ -394,7 +466,7 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
 
     /// How the run ends after the first `goal` messages, if it does.
     fn verdict(&self, goal: u64) -> Option<Outcome> {
-        let all = self.ages(goal as usize);
+        let all = self.values(goal as usize);
         let cut = cut(&all);
         let Interval { mean, half_width, correlation } = interval(&all[cut..]);
         if mean > self.traffic.latency_max.0 as f64 {
@@ -409,12 +481,13 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
     }
 
     fn measured(&self, outcome: Outcome, begin: &Mark) -> Measured {
-        let all = match outcome {
-            Outcome::Steady => self.ages(self.open),
-            _ => self.ages(self.created.len()),
+        let count = match outcome {
+            Outcome::Steady => self.open,
+            _ => self.created.len(),
         };
+        let all = self.ages(count);
         let cut = match outcome {
-            Outcome::Steady | Outcome::Undecided => cut(&all),
+            Outcome::Steady | Outcome::Undecided => cut(&self.values(count)),
             Outcome::Saturated | Outcome::Stuck(_) => begin.created as usize,
         };
         Measured {
@@ -422,11 +495,23 @@ impl<'a, B: Backend + ?Sized> Run<'a, B> {
             messages: self.created.len() as u64,
             warm_up: cut as u64,
             latency: Latency::of(&all[cut..]),
+            slowdown: self.unloaded.map(|_| self.sent(&all, cut)),
             offered: 0.0,
             accepted: 0.0,
             end: self.now,
             links: Vec::new(),
         }
+    }
+
+    /// Slowdowns of the messages after the first `cut`, and these messages. All have these ages.
+    fn sent(&self, ages: &[u64], cut: usize) -> (Latency, Vec<Sent>) {
+        let sent = |at: usize| {
+            let (src, dst, bytes, alone) = self.sent[at];
+            let (created, took) = (self.created[at], Span(ages[at]));
+            Sent { src, dst, bytes, created, took, arrived: self.latencies[at] != OPEN, alone }
+        };
+        let slowdown = Latency::of(&self.slowdowns(ages)[cut..]);
+        (slowdown, (cut..ages.len()).map(sent).collect())
     }
 }
 
@@ -454,14 +539,14 @@ impl Latency {
 
 impl Measured {
     /// Adds what was offered, accepted and carried from `begin` to `end`.
-    fn between(&mut self, begin: &Mark, end: &Mark, bytes: u64, senders: u64) {
+    fn between(&mut self, begin: &Mark, end: &Mark, senders: u64) {
         let span = end.time.since(begin.time).0 as f64;
         if span == 0.0 {
             return;
         }
-        let rate = |messages: u64| messages as f64 * bytes as f64 / span * 1e12 / senders as f64;
-        self.offered = rate(end.created - begin.created);
-        self.accepted = rate(end.arrived - begin.arrived);
+        let rate = |bytes: u64| bytes as f64 / span * 1e12 / senders as f64;
+        self.offered = rate(end.created_bytes - begin.created_bytes);
+        self.accepted = rate(end.arrived_bytes - begin.arrived_bytes);
         let mut before = begin.usage.links.iter().peekable();
         for link in &end.usage.links {
             let same =

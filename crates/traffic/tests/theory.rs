@@ -1,10 +1,14 @@
 //! Load points against queueing theory.
 
 use net_analytical::LinkQueues;
+use net_flow::{FairFlows, Limits};
 use network::{Backend, LinkCost};
-use topology::{Dim, Fabric, LinkGraph, Topology};
-use traffic::{Arrivals, Destinations, Flow, Lone, Measured, Outcome, Pattern, Traffic, alone};
-use units::{Bandwidth, Span};
+use topology::{Block, Dim, Fabric, LinkGraph, Topology};
+use traffic::{
+    Arrivals, Destinations, Distribution, Flow, Lone, Measured, Outcome, Pattern, Sizes, Traffic,
+    alone,
+};
+use units::{Bandwidth, Bytes, Span};
 
 const BYTES: u64 = 1_000;
 /// Of a message on a link of 1 GB/s, ps.
@@ -27,7 +31,7 @@ fn network(shape: &str) -> LinkQueues {
 fn traffic(pattern: &Pattern, sizes: &[u32], load: f64, arrivals: Arrivals) -> Traffic {
     Traffic {
         destinations: Destinations::new(pattern, sizes, 1).expect("it fits"),
-        bytes: BYTES,
+        sizes: Sizes::Fixed(BYTES),
         gap: SERVICE / load,
         arrivals,
         seed: 1,
@@ -38,7 +42,7 @@ fn traffic(pattern: &Pattern, sizes: &[u32], load: f64, arrivals: Arrivals) -> T
 }
 
 fn run(shape: &str, traffic: Traffic) -> Measured {
-    traffic.run(&mut network(shape), &mut |_| true).expect("nobody stops it")
+    traffic.run(&mut network(shape), None, &mut |_| true).expect("nobody stops it")
 }
 
 fn one_flow() -> Pattern {
@@ -115,5 +119,59 @@ fn seeds_decide() {
 fn the_hook_stops_it() {
     let traffic = traffic(&Pattern::Uniform, &[4], 0.2, Arrivals::Poisson);
     let network: &mut dyn Backend = &mut network("R(4)");
-    assert_eq!(traffic.run(network, &mut |_| false), None);
+    assert_eq!(traffic.run(network, None, &mut |_| false), None);
+}
+
+/// Flows that share one link fairly are an M/G/1 queue with processor sharing: whatever the sizes,
+/// a flow takes `1 / (1 - load)` times as long as alone, on average, at every size (Kleinrock,
+/// "Queueing Systems", volume 2, section 4.4).
+#[test]
+fn slowdowns_of_fair_sharing_do_not_depend_on_sizes() {
+    let web_search =
+        [(0, 0.0), (10_000, 0.15), (80_000, 0.53), (1_000_000, 0.7), (10_000_000, 1.0)];
+    let one_size = [(50_000, 1.0)];
+    let bytes_per_s = 1_000_000_000;
+    for (points, load) in [(&web_search[..], 0.3), (&web_search[..], 0.7), (&one_size[..], 0.5)] {
+        let sizes = Distribution::new(points).expect("a distribution");
+        let gap = sizes.mean() / bytes_per_s as f64 * 1e12 / load;
+        let unloaded = |_, _, bytes| Bandwidth(bytes_per_s).span(Bytes(bytes));
+        let traffic = Traffic {
+            sizes: Sizes::Drawn(sizes),
+            gap,
+            precision: 0.02,
+            latency_max: Span(100_000_000),
+            messages_max: 400_000,
+            ..traffic(&one_flow(), &[2], load, Arrivals::Poisson)
+        };
+        let mut network = fair(bytes_per_s);
+        let found = traffic.run(&mut network, Some(&unloaded), &mut |_| true).expect("it runs");
+        let (slowdown, sent) = found.slowdown.expect("slowdowns");
+        let expected = 1.0 / (1.0 - load);
+        assert!((slowdown.mean / 1e6 / expected - 1.0).abs() < 0.05, "{load}: {}", slowdown.mean);
+        assert!(slowdown.min >= 1_000_000, "{load}: {}", slowdown.min);
+        let offered = found.offered / bytes_per_s as f64;
+        assert!((offered / load - 1.0).abs() < 0.1, "{load}: {offered}");
+        let large: Vec<f64> = sent
+            .iter()
+            .filter(|one| one.bytes > 100_000)
+            .map(|one| one.took.0 as f64 / one.alone.0 as f64)
+            .collect();
+        if !large.is_empty() {
+            let mean = large.iter().sum::<f64>() / large.len() as f64;
+            assert!((mean / expected - 1.0).abs() < 0.1, "{load}: {mean} of {}", large.len());
+        }
+    }
+}
+
+/// Two NPUs with a link each way, without latency.
+fn fair(bytes_per_s: u64) -> FairFlows {
+    let bandwidth = Bandwidth(bytes_per_s);
+    let dims = vec![Dim { block: Block::Ring, size: 2, bandwidth, latency: Span(1), parallel: 1 }];
+    let graph = LinkGraph::new(&Fabric::Stacked(dims)).expect("a network");
+    FairFlows::new(
+        graph,
+        vec![LinkCost::Exact { bandwidth, latency: Span(1) }],
+        false,
+        Limits::default(),
+    )
 }

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from ..units import counted
+from . import flow_completion
 from .chart import Chart
 from .page import Fact, Page, Section, Table
 from .quantity import bandwidth, share, size, time
@@ -40,6 +41,8 @@ _RULE = (
 
 def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
     """The page of the curves."""
+    if found.sizes:
+        return flow_completion.page(found, warnings)
     drawn = any(curve.points for curve in found.curves)
     loaded = [curve for curve in found.curves if curve.points and curve.points[-1].links]
     return Page(
@@ -55,6 +58,11 @@ def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
             *([Section("Busiest links", [_links(curve) for curve in loaded])] if loaded else []),
         ],
     )
+
+
+def drawing(found: Traffic) -> Chart:
+    """The chart of `--plot`."""
+    return flow_completion.by_size(found) if found.sizes else latencies(found)
 
 
 def _title(found: Traffic) -> str:
@@ -170,7 +178,7 @@ def _lead(found: Traffic) -> str:
     at = "at random times" if found.arrivals == "poisson" else "at equal distances"
     said = (
         f"{counted(found.npus, 'NPU')} of {found.platform}, messages of "
-        f"{size(found.size_bytes)} {at}. A load of 100 % is "
+        f"{size(found.size_bytes or 0)} {at}. A load of 100 % is "
         f"{bandwidth(found.injection_gb_per_s)} from each NPU"
     )
     if found.cycle_ns and found.flit_bytes:

@@ -13,11 +13,23 @@ from .run import traffic
 
 if TYPE_CHECKING:
     from .curves import Curve, Point, Traffic, TrafficInterrupted
+    from .flow_sizes import FlowSizes
     from .loads import loads_of
     from .patterns import Pattern
 
-__all__ = ["Curve", "Pattern", "Point", "Traffic", "TrafficInterrupted", "loads_of", "traffic"]
+__all__ = [
+    "Curve",
+    "FlowSizes",
+    "Pattern",
+    "Point",
+    "Traffic",
+    "TrafficInterrupted",
+    "loads_of",
+    "traffic",
+]
 
 _CURVES = dict.fromkeys(("Curve", "Point", "Traffic", "TrafficInterrupted"), "curves")
 
-__getattr__ = _late.attributes(__name__, {**_CURVES, "Pattern": "patterns", "loads_of": "loads"})
+__getattr__ = _late.attributes(
+    __name__, {**_CURVES, "FlowSizes": "flow_sizes", "Pattern": "patterns", "loads_of": "loads"}
+)

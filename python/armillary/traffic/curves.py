@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _core
 from ..units import GB
@@ -21,6 +21,8 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 for."""
 _ROUGH = 0.05
 """Precision of the points by which saturation is found."""
+_RANGES = 10
+"""Ranges of sizes that a point has."""
 _BUSIEST = 10
 """Links that a point keeps: the busiest."""
 
@@ -38,6 +40,39 @@ class Link:
     utilisation: float
     """Share of the time in which it was sending."""
     gb_per_s: float
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """Slowdowns of messages of `from_bytes` to `to_bytes`."""
+
+    from_bytes: int
+    to_bytes: int
+    messages: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+class SentMessage(NamedTuple):
+    """A message and its time."""
+
+    source: int
+    destination: int
+    bytes: int
+    start_ns: float
+    time_ns: float
+    """Time until it arrived; its age, if it had not."""
+    arrived: bool
+    alone_ns: float
+    """Time that it takes on links that carry nothing else."""
+
+    @property
+    def slowdown(self) -> float:
+        """How many times longer it took than alone. If it has not arrived, at least 1."""
+        slowdown = self.time_ns / self.alone_ns if self.alone_ns else 1.0
+        return slowdown if self.arrived else max(1.0, slowdown)
 
 
 @dataclass(frozen=True)
@@ -60,6 +95,13 @@ class Point:
     """Mean utilisation of the links that carried something."""
     links: list[Link]
     """The busiest, the busiest first."""
+    slowdown: dict[str, float] | None = None
+    """How many times longer messages took than alone, with sizes that are drawn: `mean`,
+    `half_width`, `min`, `p50`, `p95`, `p99`, `p99_9`, `max`."""
+    by_size: list[SizeRange] = field(default_factory=list)
+    """The same for ranges of sizes that have equally many messages."""
+    messages_sent: list[SentMessage] = field(default_factory=list, repr=False)
+    """The messages that the slowdowns are of. Not in JSON: `--flows` writes them."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +119,10 @@ class Curve:
     saturation: tuple[float, float | None] | None
     """A load that the network carries and one that it does not; `None` if it was not looked for."""
     points: list[Point]
+    sizes: str = ""
+    """Distribution of the sizes, if they are drawn."""
+    congestion_control: str = ""
+    """Congestion control, if it was chosen."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +133,8 @@ class Traffic:
     npus: int
     injection_gb_per_s: float
     """Least bandwidth of all links that leave an NPU: a load of 1."""
-    size_bytes: int
+    size_bytes: int | None
+    """Bytes of a message; `None` if they are drawn."""
     arrivals: str
     precision: float
     seed: int
@@ -95,10 +142,29 @@ class Traffic:
     """Length of a cycle of the backend `flit`, and bytes of a flit; `None` for other backends."""
     flit_bytes: int | None
     curves: list[Curve]
+    sizes: list[Distribution] = field(default_factory=list)
+    """Distributions of sizes, if they are drawn."""
 
     def as_dict(self) -> dict[str, Any]:
         """The curve as data for JSON."""
-        return {"schema": SCHEMA, **asdict(self)}
+        curves = [
+            replace(curve, points=[replace(each, messages_sent=[]) for each in curve.points])
+            for curve in self.curves
+        ]
+        found = asdict(replace(self, curves=curves))
+        for curve in found["curves"]:
+            for point in curve["points"]:
+                del point["messages_sent"]
+        return {"schema": SCHEMA, **found}
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A distribution of sizes, and where it is from."""
+
+    name: str
+    mean_bytes: float
+    source: str
 
 
 class TrafficInterrupted(KeyboardInterrupt):
@@ -175,6 +241,8 @@ class CurveRun:
 
     pattern: str
     backend: str
+    sizes: str
+    control: str
     core: _core.Traffic
     injection: float
     plan: PointPlan
@@ -187,12 +255,23 @@ class CurveRun:
         """The curve with all its points."""
         plan = self.plan
         first, alone = self.core.alone()
-        limit = alone * plan.latency_limit
+        # With drawn sizes it is the mean slowdown that is limited.
+        limit = plan.latency_limit * (1.0 if self.sizes else alone)
         found = None
         if plan.find:
             found = bracket(lambda loads: self._saturate(pool, loads, limit), plan.tolerance)
         loads = plan.loads or tuple(share * found[0] for share in SHARES if found)
-        self.finished = Curve(self.pattern, self.backend, alone, first, limit, found, [])
+        self.finished = Curve(
+            self.pattern,
+            self.backend,
+            alone,
+            first,
+            limit,
+            found,
+            [],
+            self.sizes,
+            self.control,
+        )
         self.points = self._start(pool, [load for load in loads if load > 0], limit, plan.precision)
         return replace(self.finished, points=[_point(at, pool.ended(p)) for at, p in self.points])
 
@@ -230,6 +309,7 @@ def _point(load: float, found: _Found) -> Point:
     links = [Link(name, dim + 1, used, rate / GB) for name, dim, used, rate in found["links"]]
     links.sort(key=lambda link: -link.utilisation)
     used = [link.utilisation for link in links]
+    sent = [SentMessage(*each) for each in found.get("messages_sent", ())]
     return Point(
         load=load,
         outcome=found["outcome"],
@@ -241,4 +321,34 @@ def _point(load: float, found: _Found) -> Point:
         simulated_ns=found["simulated_ns"],
         mean_utilisation=sum(used) / len(used) if used else 0.0,
         links=links[:_BUSIEST],
+        slowdown=found.get("slowdown"),
+        by_size=_by_size(sent),
+        messages_sent=sent,
     )
+
+
+def _by_size(sent: Sequence[SentMessage]) -> list[SizeRange]:
+    """Slowdowns of ranges of sizes with equally many messages, the smallest first. A size is in one
+    range alone."""
+    ordered = sorted(sent, key=lambda each: (each.bytes, each.slowdown))
+    found: list[SizeRange] = []
+    begin = 0
+    for number in range(1, _RANGES + 1):
+        end = max(begin, len(ordered) * number // _RANGES)
+        while 0 < end < len(ordered) and ordered[end].bytes == ordered[end - 1].bytes:
+            end += 1
+        if end > begin:
+            found.append(_range(ordered[begin:end]))
+        begin = end
+    return found
+
+
+def _range(sent: Sequence[SentMessage]) -> SizeRange:
+    slowdowns = sorted(each.slowdown for each in sent)
+
+    def at(thousandths: int) -> float:
+        return slowdowns[-(-len(slowdowns) * thousandths // 1000) - 1]
+
+    mean = sum(slowdowns) / len(slowdowns)
+    first, last = sent[0].bytes, sent[-1].bytes
+    return SizeRange(first, last, len(sent), mean, at(500), at(950), at(990))

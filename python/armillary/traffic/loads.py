@@ -35,5 +35,5 @@ def _load(part: str, platform: Platform) -> float | None:
     parted, rate = split(part), base(part)
     if parted is None or rate is None or not parted[1].endswith("/s"):
         return None
-    core = _core.Traffic(platform._core, platform.backend, "uniform", 1, 0, [], 0.0, [])
+    core = _core.Traffic(platform._core, platform.backend, "uniform", 1, [], 0, [], 0.0, [])
     return float(rate) / max(1, core.injection())

@@ -257,7 +257,9 @@ def _physical(
         number = bandwidth.get(unit)
         at = (*path, "physical", "bandwidth")
         if unit not in _SPEEDS or number is None or not _is_positive(number):
-            _refuse(reader, at, f"{unit[:40]!r} is {number!r}"[:120], [*_SPEEDS, "a number above 0"])
+            _refuse(
+                reader, at, f"{unit[:40]!r} is {number!r}"[:120], [*_SPEEDS, "a number above 0"]
+            )
         else:
             speed = number * _SPEEDS[unit]
     if isinstance(latency, dict):

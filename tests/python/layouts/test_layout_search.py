@@ -13,7 +13,7 @@ from armillary.errors import InputError
 from armillary.layouts import axes
 from armillary.layouts.job import Job
 from armillary.layouts.machine_plan import SearchInterrupted
-from armillary.layouts.result import Ranked
+from armillary.layouts.result import LayoutPlan, Ranked
 from armillary.layouts.search import Row, Search, opened, search
 from armillary.layouts.space import LayoutSpace
 from armillary.platform import Platform
@@ -274,6 +274,7 @@ def test_a_search_that_is_stopped_while_it_explains_keeps_its_answer() -> None:
     with pytest.raises(SearchInterrupted) as stopped:
         search(*job, global_batch=32, layout=given, simulations=1, progress=stops)
     found = stopped.value.found
+    assert isinstance(found, LayoutPlan)
     assert found.stopped and found.winner == whole.winner
     assert found.gap >= whole.gap and found.refused == []
     assert any("interrupted: 1 layout simulated" in each for each in found.warnings)

@@ -19,9 +19,25 @@ const SMALL: u8 = 1;
 const DATA: u8 = 2;
 
 impl Packets {
+    /// Each message has a connection of its own, which starts as new ones do, and NPUs send a packet
+    /// of each in turn, as network cards and Linux's fair queue do. Otherwise messages between two
+    /// NPUs share a connection, and packets leave in the order in which they are ready.
+    #[must_use]
+    pub fn with_own_connections(mut self) -> Packets {
+        self.known = None;
+        let graph = self.paths.graph();
+        for (link, port) in self.ports.iter_mut().enumerate() {
+            if graph.link(link as u32).from < graph.npus() {
+                port.take_turns();
+            }
+        }
+        self
+    }
+
     /// The connection from `src` to `dst` on a lane, made on first use.
     fn connection(&mut self, now: Time, (src, dst): (u32, u32), lane: LaneId) -> u32 {
-        if let Some(&known) = self.known.get(&(src, dst, lane)) {
+        let known = self.known.as_ref().and_then(|known| known.get(&(src, dst, lane)));
+        if let Some(&known) = known {
             return known;
         }
         let ways = (self.paths.route(src, dst, lane), self.paths.route(dst, src, lane));
@@ -39,7 +55,9 @@ impl Packets {
         let line = first.map_or(Bandwidth(1), |hop| graph.link(hop.link).bandwidth);
         let (protocol, now) = ((kind, segment, settings), now + self.skipped_time);
         self.connections.push(Connection::new((src, dst), ways, (round_trip, line), protocol, now));
-        self.known.insert((src, dst, lane), at);
+        if let Some(known) = &mut self.known {
+            known.insert((src, dst, lane), at);
+        }
         at
     }
 

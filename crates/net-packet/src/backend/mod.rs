@@ -75,8 +75,8 @@ pub struct Packets {
     pub(crate) ports: Vec<Port>,
     switches: Switches,
     random: Random,
-    /// Connections by source, destination and lane.
-    pub(crate) known: FxHashMap<(u32, u32, LaneId), u32>,
+    /// Connections by source, destination and lane. `None`: each message has its own.
+    pub(crate) known: Option<FxHashMap<(u32, u32, LaneId), u32>>,
     /// Lanes of the message that starts, and messages under way on several lanes.
     pub(crate) lanes: Lanes,
     pub(crate) parts: Parts,
@@ -135,7 +135,7 @@ impl Packets {
             switches,
             random: Random::new(whole.seed.into()),
             protocols,
-            known: FxHashMap::default(),
+            known: Some(FxHashMap::default()),
             lanes: Lanes::default(),
             parts: Parts::default(),
             connections: Vec::new(),

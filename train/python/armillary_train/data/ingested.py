@@ -87,7 +87,9 @@ class Ingested:
                 break
         if len({each.lengths is None for each in parts}) > 1:
             said = "some files have lengths of categories, and others none"
-            raise InputError([Problem(str(self.folder), "", said, "the files as they were written")])
+            raise InputError(
+                [Problem(str(self.folder), "", said, "the files as they were written")]
+            )
         return samples_of(self._rows_of(join(parts)))
 
     def _file(self, at: int) -> Columns:
