@@ -19,6 +19,7 @@ mod round_trips;
 mod settings;
 mod switches;
 mod tcp;
+mod turns;
 
 pub use backend::{Packets, Skipped};
 pub use net_settings::packet::{

@@ -9,11 +9,11 @@
 //! connections in turns ([`Turns`]).
 
 use crate::packet::{ACK, CE, Packet};
+use crate::turns::Turns;
 use engine::Histogram;
 use engine::Random;
 use net_settings::packet::{Marking, Ties};
 use network::LinkCost;
-use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use units::{Ratio, Span, Time};
 
@@ -28,33 +28,6 @@ struct Entry {
     start: Time,
     /// When it came; its turn, where the port serves connections in turns.
     came: Time,
-}
-
-/// The turns of a port that sends a packet of each connection in turn (Nagle, RFC 970): packets of
-/// one connection leave in order, each in a turn of its own.
-#[derive(Clone, Debug, Default)]
-struct Turns {
-    /// The last turn of each connection that has packets in line.
-    last: FxHashMap<u32, Time>,
-    /// The turn of the packet that began last.
-    now: Time,
-}
-
-impl Turns {
-    /// The turn of a packet that comes.
-    fn next(&mut self, packet: &Packet) -> Time {
-        let last = self.last.entry(packet.connection).or_default();
-        *last = Time(self.now.max(*last).0 + 1);
-        *last
-    }
-
-    /// A packet begins to leave.
-    fn begins(&mut self, entry: &Entry) {
-        self.now = self.now.max(entry.came);
-        if self.last.get(&entry.packet.connection) == Some(&entry.came) {
-            self.last.remove(&entry.packet.connection);
-        }
-    }
 }
 
 /// Fate of a packet that came to a port.
@@ -240,7 +213,7 @@ impl Port {
             self.begun += 1;
             (self.slot, self.refused) = (entry.start + Span(1), 0);
             if let Some(turns) = &mut self.turns {
-                turns.begins(&entry);
+                turns.begins(entry.packet.connection, entry.came);
             }
             leaves(entry.packet, entry.start);
         }
@@ -346,14 +319,14 @@ impl Port {
         self.counters.packets += 1;
         self.counters.bytes += wire;
         self.counters.busy += span;
-        let came = self.turns.as_mut().map_or(now, |turns| turns.next(&packet));
+        let came = self.turns.as_mut().map_or(now, |turns| turns.next(packet.connection));
         let start = self.free.max(now);
         let entry = Entry { packet, start, came };
         if waits && (self.free == NEVER || self.stops(&packet) || self.overtakes(&entry)) {
             return self.insert(now, entry);
         }
         if !waits && let Some(turns) = &mut self.turns {
-            turns.begins(&entry);
+            turns.begins(entry.packet.connection, entry.came);
         }
         self.free = start + span;
         self.line.push_back(entry);
