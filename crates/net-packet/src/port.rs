@@ -5,8 +5,9 @@
 //! end; packets that wait and packets on the link stand in one line, in the order in which they
 //! arrive there. A packet of a lower class goes before others that wait, and a pause stops those
 //! that have not begun to leave: their times are then computed again. The queue holds what has not
-//! begun to leave: a buffer limits that (tail drop), and marks look at it. A port may also serve
-//! connections in turns ([`Turns`]).
+//! begun to leave: a buffer limits that (tail drop), and marks look at it. At a port that sends a
+//! packet of each connection in turn, the line has the next packet alone, and the others wait apart
+//! ([`Turns`]).
 
 use crate::packet::{ACK, CE, Packet};
 use crate::turns::Turns;
@@ -26,7 +27,6 @@ struct Entry {
     packet: Packet,
     /// When it begins to leave.
     start: Time,
-    /// When it came; its turn, where the port serves connections in turns.
     came: Time,
 }
 
@@ -136,6 +136,7 @@ pub(crate) struct Port {
     since: Time,
     /// Since when packets of a class above 0 stand still.
     paused: Option<Time>,
+    /// Packets behind the next one, where connections take turns.
     turns: Option<Box<Turns>>,
     pub counters: Counters,
     /// Bytes that packets found waiting, at a port of a switch.
@@ -174,7 +175,7 @@ impl Port {
         }
     }
 
-    /// The port serves connections in turns.
+    /// The port sends a packet of each connection in turn. Its room has no limit.
     pub(crate) fn take_turns(&mut self) {
         self.turns = Some(Box::default());
     }
@@ -212,17 +213,26 @@ impl Port {
             self.queued -= u64::from(entry.packet.wire);
             self.begun += 1;
             (self.slot, self.refused) = (entry.start + Span(1), 0);
-            if let Some(turns) = &mut self.turns {
-                turns.begins(entry.packet.connection, entry.came);
-            }
             leaves(entry.packet, entry.start);
+            self.take_turn();
+        }
+    }
+
+    /// The next packet in turn comes to the end of the line.
+    #[inline]
+    fn take_turn(&mut self) {
+        let next = self.turns.as_mut().and_then(|turns| turns.pop());
+        if let Some(packet) = next {
+            let start = if self.stops(&packet) { NEVER } else { self.free };
+            self.free = if start == NEVER { NEVER } else { start + self.span(packet.wire) };
+            self.line.push_back(Entry { packet, start, came: start });
         }
     }
 
     /// Counts how long packets have waited.
     #[inline]
     fn wait_until(&mut self, time: Time) {
-        let waiting = (self.line.len() - self.begun) as u64;
+        let waiting = u64::from(self.waiting());
         self.counters.waited += Span(time.since(self.since).0.saturating_mul(waiting));
         self.since = time;
     }
@@ -240,8 +250,15 @@ impl Port {
     }
 
     /// Packets that wait.
+    #[inline]
     pub(crate) fn waiting(&self) -> u32 {
-        (self.line.len() - self.begun) as u32
+        (self.line.len() - self.begun + self.apart()) as u32
+    }
+
+    /// Packets that wait apart from the line.
+    #[inline]
+    fn apart(&self) -> usize {
+        self.turns.as_ref().map_or(0, |turns| turns.len())
     }
 
     /// Counters of the port, where a run ends at `end`.
@@ -254,6 +271,9 @@ impl Port {
     /// The bytes of the line that have not left then, and how long the link takes for them.
     pub(crate) fn left(&self, until: Time) -> (u64, Span) {
         let mut sum = (0, Span::ZERO);
+        for packet in self.turns.iter().flat_map(|turns| turns.packets()) {
+            sum = (sum.0 + u64::from(packet.wire), sum.1 + self.takes(packet.wire));
+        }
         for Entry { packet, start, .. } in self.line.iter().rev() {
             let span = self.takes(packet.wire);
             let end = Time(start.0.saturating_add(span.0));
@@ -268,7 +288,7 @@ impl Port {
 
     /// Packets that wait or are on the link.
     pub(crate) fn standing(&self) -> u64 {
-        self.line.len() as u64
+        (self.line.len() + self.apart()) as u64
     }
 
     /// When the next waiting packet begins to leave; `None` where none waits or all stand still.
@@ -309,8 +329,7 @@ impl Port {
             }
             self.queued += wire;
             self.counters.longest = self.counters.longest.max(self.queued);
-            let waiting = self.line.len() - self.begun + 1;
-            self.counters.most = self.counters.most.max(waiting as u32);
+            self.counters.most = self.counters.most.max(self.waiting() + 1);
         } else {
             self.begun += 1;
             (self.slot, self.refused) = (now, 0);
@@ -319,17 +338,18 @@ impl Port {
         self.counters.packets += 1;
         self.counters.bytes += wire;
         self.counters.busy += span;
-        let came = self.turns.as_mut().map_or(now, |turns| turns.next(packet.connection));
+        // A packet that no pause stops goes before one that stands still.
+        let behind = self.begun < self.line.len() && (self.free != NEVER || self.stops(&packet));
+        if let Some(turns) = self.turns.as_mut().filter(|_| behind) {
+            turns.push(packet);
+            return Outcome::Behind;
+        }
+        if waits && (self.free == NEVER || self.stops(&packet) || self.overtakes(&packet)) {
+            return self.insert(now, packet);
+        }
         let start = self.free.max(now);
-        let entry = Entry { packet, start, came };
-        if waits && (self.free == NEVER || self.stops(&packet) || self.overtakes(&entry)) {
-            return self.insert(now, entry);
-        }
-        if !waits && let Some(turns) = &mut self.turns {
-            turns.begins(entry.packet.connection, entry.came);
-        }
         self.free = start + span;
-        self.line.push_back(entry);
+        self.line.push_back(Entry { packet, start, came: now });
         outcome.unwrap_or_else(|| self.first(self.line.len() == 1))
     }
 
@@ -338,8 +358,7 @@ impl Port {
     #[cold]
     fn give_way(&mut self, packet: &Packet, room: u64, random: &mut Random) -> Option<Packet> {
         let stands = self.begun == 0 || self.free == NEVER || self.stops(packet);
-        let entry = Entry { packet: *packet, start: NEVER, came: NEVER };
-        if self.ties == Ties::InOrder || stands || self.overtakes(&entry) {
+        if self.ties == Ties::InOrder || stands || self.overtakes(packet) {
             return None;
         }
         self.refused += 1;
@@ -386,54 +405,27 @@ impl Port {
 
     /// Whether the packet goes before the last of the line.
     #[inline]
-    fn overtakes(&self, entry: &Entry) -> bool {
+    fn overtakes(&self, packet: &Packet) -> bool {
         self.begun < self.line.len()
-            && self.line.back().is_some_and(|last| self.precedes(entry, last))
+            && self.line.back().is_some_and(|last| last.packet.class > packet.class)
     }
 
-    /// Whether a packet that comes goes before one that waits.
-    #[inline]
-    fn precedes(&self, entry: &Entry, other: &Entry) -> bool {
-        let (class, its) = (entry.packet.class, other.packet.class);
-        class < its || (class == its && self.turns.is_some() && entry.came < other.came)
-    }
-
-    /// Puts a packet before those of higher classes or later turns that wait.
+    /// Puts a packet before those of higher classes that wait.
     #[cold]
-    fn insert(&mut self, now: Time, entry: Entry) -> Outcome {
-        let (mut low, mut high) = (self.begun, self.line.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.precedes(&entry, &self.line[middle]) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        if self.begun > 0 && self.free != NEVER && !self.stops(&entry.packet) {
-            // All that wait move by the time of this packet.
-            let span = self.span(entry.packet.wire);
-            let start = self.line[low].start;
-            self.line.range_mut(low..).for_each(|behind| behind.start = behind.start + span);
-            self.free = self.free + span;
-            self.line.insert(low, Entry { start, ..entry });
-            return Outcome::Behind;
-        }
-        self.line.insert(low, Entry { start: NEVER, ..entry });
-        self.plan(now, low).map_or(Outcome::Behind, Outcome::First)
+    fn insert(&mut self, now: Time, packet: Packet) -> Outcome {
+        let waiting = self.line.range(self.begun..);
+        let before = waiting.take_while(|entry| entry.packet.class <= packet.class).count();
+        self.line.insert(self.begun + before, Entry { packet, start: NEVER, came: now });
+        self.plan(now).map_or(Outcome::Behind, Outcome::First)
     }
 
-    /// Computes anew when the packets from a place on leave, which wait. Returns when the first of
-    /// the line arrives, if that has changed.
-    fn plan(&mut self, now: Time, from: usize) -> Option<Time> {
-        let before = from.checked_sub(1).and_then(|last| self.line.get(last)).copied();
+    /// Computes anew when the waiting packets leave. Returns when the first of the line arrives, if
+    /// that has changed.
+    fn plan(&mut self, now: Time) -> Option<Time> {
+        let begun = self.begun.checked_sub(1).and_then(|last| self.line.get(last)).copied();
         // Packets that have begun and arrived have left the link.
-        let mut free = match before {
-            Some(entry) if entry.start == NEVER => NEVER,
-            Some(entry) => entry.start + self.span(entry.packet.wire),
-            None => Time::ZERO,
-        };
-        for at in from..self.line.len() {
+        let mut free = begun.map_or(Time::ZERO, |entry| entry.start + self.span(entry.packet.wire));
+        for at in self.begun..self.line.len() {
             let packet = self.line[at].packet;
             let start = if free == NEVER || self.stops(&packet) { NEVER } else { free.max(now) };
             self.line[at].start = start;
@@ -467,7 +459,7 @@ impl Port {
             }
             _ => return None,
         }
-        self.plan(now, self.begun)
+        self.plan(now)
     }
 
     /// The first packet of the line arrives at the far end, if it is due; [`Port::begin`] was
@@ -553,7 +545,8 @@ mod tests {
         }
     }
 
-    /// A connection with few packets does not wait for all of another one: they take turns.
+    /// A connection with few packets does not wait for all of another one: they take turns. The next
+    /// packet is known when one begins.
     #[test]
     fn connections_take_turns() {
         let cost = LinkCost::Exact { bandwidth: Bandwidth(1_000_000_000), latency: Span::ZERO };
@@ -564,13 +557,16 @@ mod tests {
             port.begin(Time(at as u64), |_, _| {});
             port.accept(Time(at as u64), packet(via), u64::MAX, &mut random);
         }
+        assert_eq!((port.waiting(), port.queued(), port.standing()), (7, 7_000, 8));
+        assert_eq!(port.left(Time::ZERO), (8_000, Span(8_000_000)));
         let mut left = Vec::new();
         while let Some(due) = Some(port.due).filter(|&due| due != NEVER) {
             port.begin(due, |_, _| {});
             left.extend(port.arrive(due).map(|(packet, _)| (packet.via, due.0 / 1_000_000)));
         }
-        let expected = [0, 0, 1, 2, 0, 1, 0, 0].into_iter().zip(1..).collect::<Vec<_>>();
+        let expected = [0, 0, 0, 1, 2, 0, 1, 0].into_iter().zip(1..).collect::<Vec<_>>();
         assert_eq!(left, expected);
+        assert_eq!(port.counters_at(Time(8_000_000)).busy, Span(8_000_000));
     }
 
     /// ns-3 drops those that come last: always the same.
