@@ -798,12 +798,12 @@ def serve(
     window. `most` are steps, and requests, that a timeline shows at most."""
 
 def balances(
-    engines: Mapping[str, Any], loads: Sequence[tuple[float, float, float, float, float]]
+    engines: Mapping[str, Any], loads: Sequence[tuple[float, float, float, float, float, float]]
 ) -> list[tuple[float, float, float, float]]:
     """Mean values of one engine under constant loads: seconds to the first token and of each later
     one, requests a second, requests that run. A load is the requests that are there at any time,
-    mean tokens of prompts, those of them that are computed, mean tokens of outputs, and the mean of
-    their square."""
+    mean tokens of prompts, those of them that are computed, mean tokens of outputs, and the means
+    of the squares of outputs and of prompts."""
 
 def prefix_hits(prompts: Sequence[Sequence[tuple[int, int]]], block: int) -> tuple[int, int]:
     """Full blocks of prompts (contents and tokens) of `block` tokens, and those that an earlier

@@ -382,8 +382,8 @@ fn rule(
 }
 
 /// Requests that are there at any time, mean tokens of prompts, those of them that are computed,
-/// mean tokens of outputs, and the mean of their square.
-type MeansRow = (f64, f64, f64, f64, f64);
+/// mean tokens of outputs, and the means of the squares of outputs and of prompts.
+type MeansRow = (f64, f64, f64, f64, f64, f64);
 
 /// Mean values of one engine under constant loads: seconds to the first token and of each later
 /// one, requests a second, requests that run.
@@ -394,17 +394,18 @@ pub fn balances(
     loads: Vec<MeansRow>,
 ) -> PyResult<Vec<(f64, f64, f64, f64)>> {
     let kind = engines.kind()?;
-    let valid = |&(concurrency, prompt, fresh, output, squared): &MeansRow| {
+    let valid = |&(concurrency, prompt, fresh, output, squared, prompts): &MeansRow| {
         [concurrency, prompt, fresh, output].iter().all(|each| (1.0..1e9).contains(each))
             && fresh <= prompt
             && squared >= output
             && squared.is_finite()
+            && prompts.is_finite()
     };
     if !loads.iter().all(valid) {
         return Err(wrong("load: means below 1, or too large"));
     }
-    let found = |(concurrency, prompt, fresh, output, output_squared): MeansRow| {
-        let means = Means { concurrency, prompt, fresh, output, output_squared };
+    let found = |(concurrency, prompt, fresh, output, output_squared, prompt_squared): MeansRow| {
+        let means = Means { concurrency, prompt, fresh, output, output_squared, prompt_squared };
         let found = balance(&kind, &means);
         (found.ttft, found.tpot, found.rate, found.running)
     };

@@ -2,12 +2,12 @@
 //!
 //! Requests come as fast as they end. A step then has a mean number of requests that generate, and
 //! a number of new prompts that varies by chance (Poisson). The time of a step is the mean over that
-//! number. `fleet.rs` simulates the same from event to event. Where prompts and tokens take turns,
-//! they are followed (`turns.rs`).
+//! number. `fleet.rs` simulates the same from event to event. One scheduler without a pipeline is
+//! followed step by step instead (`turns.rs`).
 
 use crate::engine::Kind;
 use crate::means::{Balance, Means};
-use crate::settings::{Policy, Settings};
+use crate::settings::{Policy, Trtllm};
 use crate::timing::Work;
 use crate::turns::turns;
 
@@ -19,11 +19,14 @@ pub fn balance(kind: &Kind, means: &Means) -> Balance {
     let settings = &kind.settings;
     let groups = f64::from(kind.ranks * kind.stages);
     let there = means.concurrency / groups;
-    let held = means.prompt + means.output_squared / (2.0 * means.output);
+    // TensorRT-LLM keeps room for a whole output where none may pause.
+    let lasting = settings.policy == Policy::Trtllm(Trtllm { evicts: false });
+    let grown = if lasting { means.output } else { means.output_squared / (2.0 * means.output) };
+    let held = means.prompt + grown;
     let room = f64::from(settings.blocks) * f64::from(settings.block) / f64::from(kind.stages);
     let seats = f64::from(settings.sequences) / f64::from(kind.stages);
     let running = there.min(seats).min((room / held).max(1.0));
-    if !mixes(settings) && kind.ranks * kind.stages == 1 {
+    if kind.ranks * kind.stages == 1 {
         return turns(kind, means, seats.min((room / held).max(1.0)));
     }
     let budget = f64::from(settings.tokens);
@@ -132,7 +135,7 @@ fn time(
         let stages = kind.stages as usize;
         kind.timing.total(&terms, graph, stages).period(stages) as f64 / 1e12
     };
-    let once = if mixes(&kind.settings) || prompts == 0 {
+    let once = if kind.settings.mixes() || prompts == 0 {
         seconds(work(prompts as f64), &|| work(mean))
     } else {
         // Prompts run in a step of their own, and the others wait.
@@ -151,12 +154,4 @@ fn time(
     // Prompts beyond the budget take further steps.
     let steps = prompts as f64 * means.fresh / (budget - generating).max(1.0);
     once * steps.max(1.0)
-}
-
-/// Whether a step may have prompts and single tokens.
-fn mixes(settings: &Settings) -> bool {
-    match settings.policy {
-        Policy::Sglang(policy) => policy.mixed,
-        Policy::Vllm | Policy::Trtllm(_) => true,
-    }
 }

@@ -13,6 +13,9 @@ pub struct Means {
     pub output: f64,
     /// Mean of the square of the tokens of an output.
     pub output_squared: f64,
+    /// Mean of the square of the tokens of a prompt; no more than the square of the mean if prompts
+    /// are all alike.
+    pub prompt_squared: f64,
 }
 
 /// Mean values of an engine. Times are seconds.

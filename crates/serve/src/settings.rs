@@ -70,3 +70,13 @@ pub struct Settings {
     /// A request is admitted when there are blocks for all its tokens, not only for its first chunk.
     pub whole: bool,
 }
+
+impl Settings {
+    /// Whether a step may have prompts and single tokens.
+    pub(crate) fn mixes(&self) -> bool {
+        match self.policy {
+            Policy::Sglang(policy) => policy.mixed,
+            Policy::Vllm | Policy::Trtllm(_) => true,
+        }
+    }
+}

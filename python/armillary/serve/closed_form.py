@@ -6,7 +6,7 @@ The tables of an engine's steps are made once for a layout; the closed form
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from .. import _core
 from .deployment import Engines
@@ -23,6 +23,9 @@ class Means:
     output: float
     output_squared: float
     """Mean of the square of the output."""
+    prompt_squared: float = 0.0
+    """Mean of the square of the prompt. No more than the square of the mean if prompts
+    are all alike."""
 
     @classmethod
     def of(cls, load: Load) -> Means:
@@ -31,7 +34,8 @@ class Means:
         prompt = sum(each.tokens for each in load.requests) / count
         output = sum(each.output for each in load.requests) / count
         squared = sum(each.output**2 for each in load.requests) / count
-        return cls(prompt, prompt, output, squared)
+        prompts = sum(each.tokens**2 for each in load.requests) / count
+        return cls(prompt, prompt, output, squared, prompts)
 
     def prompts_alone(self) -> Means:
         """As engines see them that compute prompts alone."""
@@ -60,9 +64,6 @@ def balances(engines: Engines, means: Means, concurrencies: Sequence[float]) -> 
     """Means of one of the engines for each number of requests that are there at any time.
 
     Prefix caches and speculation are left out."""
-    loads = [
-        (max(1.0, at), means.prompt, means.fresh, means.output, means.output_squared)
-        for at in concurrencies
-    ]
+    loads = [(max(1.0, at), *astuple(means)) for at in concurrencies]
     found = _core.balances(engines.row(engines.longest), loads)
     return [Balance(at, *each) for at, each in zip(concurrencies, found, strict=True)]
