@@ -218,7 +218,7 @@ impl Port {
         }
     }
 
-    /// The next packet in turn comes to the end of the line.
+    /// The next packet in turn joins the end of the line.
     #[inline]
     fn take_turn(&mut self) {
         let next = self.turns.as_mut().and_then(|turns| turns.pop());
@@ -338,7 +338,7 @@ impl Port {
         self.counters.packets += 1;
         self.counters.bytes += wire;
         self.counters.busy += span;
-        // A packet that no pause stops goes before one that stands still.
+        // A packet that no pause stops goes before one that is paused.
         let behind = self.begun < self.line.len() && (self.free != NEVER || self.stops(&packet));
         if let Some(turns) = self.turns.as_mut().filter(|_| behind) {
             turns.push(packet);
