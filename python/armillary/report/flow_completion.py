@@ -45,8 +45,8 @@ def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
     )
 
 
-def _name(found: Traffic, curve: Curve) -> str:
-    """A curve by what the others differ in."""
+def _name(found: Traffic, curve: Curve, known: str = "") -> str:
+    """A curve by what the others differ in, but for what is `known`."""
     parts = {
         "control": curve.congestion_control,
         "sizes": curve.sizes,
@@ -59,7 +59,7 @@ def _name(found: Traffic, curve: Curve) -> str:
         "pattern": {each.pattern for each in found.curves},
         "backend": {each.backend for each in found.curves},
     }
-    said = [text for key, text in parts.items() if len(values[key]) > 1]
+    said = [text for key, text in parts.items() if len(values[key]) > 1 and key != known]
     return ", ".join(said or [curve.congestion_control or curve.sizes])
 
 
@@ -91,7 +91,7 @@ def _verdict(found: Traffic) -> str:
             continue
         p99, mean, at = min(slowdowns)
         curve, point = tried[at]
-        best = f" with {_name(found, curve)}, the least of {len(tried)}" if len(tried) > 1 else ""
+        best = f" with {_name(found, curve, 'sizes')}, the least of {len(tried)}" if len(tried) > 1 else ""
         said.append(
             f"{sizes} at a load of {share(point.load)}: 99 % of flows take at most {p99:.3g} times "
             f"as long as alone{best}; the mean is {mean:.3g}"
