@@ -160,8 +160,8 @@ def _xla_steps() -> list[Files]:
     """Modules that are not fused yet: texts after the SPMD partitioner."""
     folder = ROOT / "tests/python/data/xla"
     names = ("pipeline_4_flat.split", "strided_4_2.split", "tensor_4.split", "layers_5_loop")
-    paths = [path for name in names if (path := folder / f"{name}.txt.gz").is_file()]
-    return [{"module.txt": gzip.decompress(path.read_bytes())} for path in paths]
+    texts = [gzip.decompress((folder / f"{name}.txt.gz").read_bytes()) for name in names]
+    return [{"module.txt": text} for text in texts]
 
 
 def _fuse(folder: Path, files: Files) -> object:

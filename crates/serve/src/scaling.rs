@@ -118,7 +118,7 @@ impl<'a> Scaler<'a> {
         ready
     }
 
-    /// Stops the engine that has started least, or has the fewest requests.
+    /// Stops the last of the engines that start, or else the one with the fewest requests.
     fn stop(&mut self, now: u64, load: &impl Fn(usize) -> (usize, usize)) {
         let starting = |&number: &usize| matches!(self.states[number], State::Starting(_));
         if let Some(number) = (0..self.states.len()).rev().find(starting) {

@@ -57,11 +57,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether it has no requests, and the scheduler is to be asked again at once.
-    pub fn is_idle(&self) -> bool {
-        self.again
-    }
-
     /// Tokens of all parts.
     pub fn tokens(&self) -> u64 {
         self.parts.iter().map(|part| u64::from(part.tokens)).sum()

@@ -91,7 +91,11 @@ def _verdict(found: Traffic) -> str:
             continue
         p99, mean, at = min(slowdowns)
         curve, point = tried[at]
-        best = f" with {_name(found, curve, 'sizes')}, the least of {len(tried)}" if len(tried) > 1 else ""
+        best = (
+            f" with {_name(found, curve, 'sizes')}, the least of {len(tried)}"
+            if len(tried) > 1
+            else ""
+        )
         said.append(
             f"{sizes} at a load of {share(point.load)}: 99 % of flows take at most {p99:.3g} times "
             f"as long as alone{best}; the mean is {mean:.3g}"
