@@ -12,7 +12,7 @@ import resource
 import time
 
 from armillary.layouts import search
-from armillary.layouts.job import Job
+from armillary.layouts.job import SIMULATIONS, Job
 from armillary.layouts.machine_plan import MachinePlan
 from armillary.layouts.run import plan_layouts
 from armillary.layouts.search import opened
@@ -76,7 +76,7 @@ def _row(begun: float, layouts: int, simulated: int, gap: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("rates", "large", "networks"))
-    parser.add_argument("--simulations", type=int, default=8)
+    parser.add_argument("--simulations", type=int, default=SIMULATIONS)
     options = parser.parse_args()
     if options.what == "rates":
         rates()

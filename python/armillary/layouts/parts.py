@@ -12,6 +12,7 @@ from typing import NamedTuple
 from .. import _core
 from ..model.decoder import Decoder
 from ..model.weights import Weights, head_weights
+from ..units import MB
 from ..workload import buckets, zero
 from ..workload.decoder_plan import DecoderPlan, laid_out
 from ..workload.layer import cast
@@ -385,8 +386,10 @@ class Parts:
         replicas = [self._replicas(par, unit.trained) for unit in units]
         every = [*reduce, *gather, *replicas]
         self.calls(par, [call for pair in every for group in pair for call in group])
-        alls = [self._times(par, each) for each in every]
         count = len(units)
+        alls = [
+            self._in_buckets(par, units[i % count].trained, pair) for i, pair in enumerate(every)
+        ]
         fixed, each = self._optimizer(par)
         cut = par.shard_ranks if par.zero and not par.whole_tensors else 1
         shared = -(-head_weights(self.model, par.tp) // cut) * par.gradient_bytes
@@ -420,6 +423,23 @@ class Parts:
         calls = self.calls(par, [*pair[0], *pair[1]])
         first, second = (sum(calls[call] for call in group) for group in pair)
         return first, second
+
+    def _in_buckets(
+        self, par: Parallelism, weights: Weights, pair: tuple[list[Call], list[Call]]
+    ) -> tuple[int, int]:
+        """Times of a unit's collectives. Where it may share buckets, its part of a large one: a
+        shared one takes no less for each byte."""
+        most = round((par.bucket_mb or 0) * MB)
+        if par.zero > 1 or weights.total * par.reduced_bytes >= most:
+            return self._times(par, pair)
+        found = []
+        for group, alone in zip(pair, self._times(par, pair), strict=True):
+            large = [(kind, max(most, size), name) for kind, size, name in group]
+            calls = self.calls(par, large)
+            both = zip(group, large, strict=True)
+            shared = sum(calls[many] * one[1] // many[1] for one, many in both)
+            found.append(min(alone, shared))
+        return found[0], found[1]
 
     def _reduction(self, par: Parallelism, weights: Weights) -> tuple[list[Call], list[Call]]:
         """Collectives that reduce gradients of dense parameters, and of experts."""
