@@ -127,7 +127,7 @@ def test_pairs_across_platforms_fit_both() -> None:
 
 
 def test_a_cheap_platform_computes_the_prompts() -> None:
-    """Long prompts and short answers: GPUs that cost half as much are taken, alone or for prompts."""
+    """Long prompts, short answers: GPUs that cost half as much are taken, alone or for prompts."""
     job = Job(MODEL, Precision(), Lengths(2048), Lengths(32), Limits(None, 0.03), rate=60.0)
     platforms = [fleet("dgx-h100-16n", nodes=2), fleet("hgx-h200-16n", nodes=2)]
     prices = {"dgx-h100-16n": 1.0, "hgx-h200-16n": 2.0}
