@@ -7,6 +7,8 @@ import io
 import json
 import struct
 from pathlib import Path
+from runpy import run_path
+from tempfile import TemporaryDirectory
 
 from target import ROOT, Files, Target
 
@@ -108,6 +110,47 @@ def _size(folder: Path, _files: Files) -> object:
         return sizes
     ring = arm.Platform("Ring(4)", bandwidth="100 GB/s", latency="1 us")
     return arm.traffic(ring, sizes=[sizes], networks=["flow"], loads=[0.2], messages_max=200)
+
+
+def _step_traces() -> list[Files]:
+    made = run_path(str(ROOT / "tests/python/explain/step_traces.py"))
+    rows = made["step"](2, 2, 2, lambda *_: 0.5)
+    with TemporaryDirectory() as folder:
+        return [{"t.parquet": made["write"](rows, Path(folder) / "t.parquet").read_bytes()}]
+
+
+def _step_rows() -> list[Files]:
+    made = run_path(str(ROOT / "tests/python/explain/step_traces.py"))
+    rows = made["step"](2, 2, 2, lambda *_: 0.5)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return [{"rows.json": json.dumps(columns, indent=1).encode()}]
+
+
+def _rows(folder: Path, _files: Files) -> object:
+    """Values that a column can hold, without Parquet around them."""
+    from armillary import documents
+    from armillary.errors import InputError
+    from armillary.explain.step_trace import of_columns
+    from armillary.explain.stragglers import stragglers
+
+    text = (folder / "rows.json").read_text("utf-8", "replace")
+    columns = documents.parse_json(text, "rows.json", "columns")
+    kinds = {"optype": str, "start_ts": float, "duration": float}
+    names = ("dp_rank", "stage", "step", "seq_id", "mc", *kinds)
+    known = isinstance(columns, dict) and all(
+        isinstance(columns.get(name), list)
+        and all(type(each) is kinds.get(name, int) for each in columns[name])
+        for name in names
+    )
+    if not known or len({len(columns[name]) for name in names}) > 1:
+        raise InputError([])
+    return stragglers(of_columns(columns, "rows.json"))
+
+
+def _stragglers(folder: Path, _files: Files) -> object:
+    from armillary.explain.stragglers import stragglers
+
+    return stragglers(folder / "t.parquet")
 
 
 def _groups(folder: Path, _files: Files) -> object:
@@ -407,6 +450,8 @@ TARGETS = (
     Target("bench", lambda: [{"bench.json": json.dumps(BENCH).encode()}], _bench),
     Target("pattern", _patterns, _pattern),
     Target("flow_sizes", _sizes, _size),
+    Target("step_trace", _step_traces, _stragglers),
+    Target("step_rows", _step_rows, _rows),
     Target("groups", lambda: [{"groups.json": b'{"a": [0, 1], "b": [2, 3]}'}], _groups),
     Target("framework", _frameworks, _framework),
     Target("migrate", _old_files, _migrate),

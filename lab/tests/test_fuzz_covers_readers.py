@@ -48,6 +48,7 @@ NOT_FUZZED = {
     "kept_runs.py KeptRuns.__init__": _OWN,
     "kept_runs.py digest": _OWN,
     "files.py _keep": "opens what it has written",
+    "explain/parquet_columns.py _read": "runs in a process that the target step_trace starts",
     "ranks/exchange.py Exchange._seen": "memory of a process of the same run",
     "machine.py _held": _MACHINE,
     "machine.py _groups": _MACHINE,

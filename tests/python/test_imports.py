@@ -311,10 +311,10 @@ ALLOWED: dict[str, set[str]] = {
 LIBRARIES: dict[str, set[str]] = {
     "rich": {"report", "cli"},
     "typer": {"cli"},
-    "polars": {"result", "api", "design", "sweep", "report", "traffic"},
+    "polars": {"result", "api", "design", "explain", "sweep", "report", "traffic"},
     "vl_convert": {"report"},
     "yaml": {"documents"},
-    "numpy": {"calibrate", "design", "estimate", "model", "plan"},
+    "numpy": {"calibrate", "design", "estimate", "explain", "model", "plan"},
     "scipy": set(),
     "msgspec": {"calibrate", "capture", "kept_runs", "report", "workload", "sweep"},
     "torch": {"capture"},

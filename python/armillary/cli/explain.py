@@ -54,6 +54,8 @@ class _Main:
 
     json: Json = None
     report: ReportName = None
+    stragglers: Annotated[bool, typer.Option("--stragglers")] = False
+    """Say what stragglers cost in recorded steps: RESULT is their trace (.parquet)."""
     no_what_if: NoWhatIf = False
     seconds: Annotated[float, typer.Option(metavar="S", min=0.0)] = 20.0
     """Approximate time limit for simulating helpful changes."""
@@ -87,6 +89,9 @@ def explain(
         output.claim(
             {"--json": each.json, "--report": each.report}, what, each.platform, each.groups
         )
+        if each.stragglers:
+            _stragglers(what, node, each, options)
+            return
         if each.platform is None:
             result, again = _read(what, each, options)
         else:
@@ -95,6 +100,39 @@ def explain(
                 *models.on(each.platform, each.set_, each.npus, what, options, read), each.backend
             )
         _explain(result, node, None if each.no_what_if else again, each)
+
+
+def _stragglers(what: str, node: str | None, each: ExplainOptions, options: models.Options) -> None:
+    """Says what stragglers cost in the steps of a trace."""
+    import json
+
+    from .. import __version__
+    from ..explain.straggler_page import page
+    from ..explain.stragglers import stragglers
+    from ..report import words
+
+    given = {
+        "NODE": node is not None,
+        "--platform": each.platform is not None,
+        "--no-what-if": each.no_what_if,
+        **_of_workloads(each, options),
+    }
+    wrong = [
+        Problem("", name, "has no meaning with --stragglers", "without it")
+        for name, value in given.items()
+        if value
+    ]
+    if wrong:
+        raise InputError(wrong)
+    with output.progress("steps", clock=False):
+        found = stragglers(what)
+    document = found.as_dict()
+    whole = {"schema": document.pop("schema"), "version": __version__, **document}
+    output.write_json(each.json, json.dumps(whole, indent=2))
+    if each.report is not None:
+        output.write_page(each.report, page(found).html())
+    if "-" not in (each.json, each.report):
+        words.show(page(found), output.console())
 
 
 def _explain(
@@ -152,7 +190,18 @@ def _require_result(what: str) -> None:
 
 def _no_run(each: ExplainOptions, options: models.Options) -> None:
     """Refuses options that would change the run of a result."""
-    given = {
+    wrong = [
+        Problem("", name, "is for a workload, not for a result", "-p P as well")
+        for name, value in _of_workloads(each, options).items()
+        if value
+    ]
+    if wrong:
+        raise InputError(wrong)
+
+
+def _of_workloads(each: ExplainOptions, options: models.Options) -> dict[str, object]:
+    """Values of the options that only workloads have."""
+    return {
         "--set": each.set_,
         "--npus": each.npus,
         "--groups": each.groups,
@@ -160,10 +209,3 @@ def _no_run(each: ExplainOptions, options: models.Options) -> None:
         "--backend": each.backend,
         **{flag(name): True for name in options},
     }
-    wrong = [
-        Problem("", name, "is for a workload, not for a result", "-p P as well")
-        for name, value in given.items()
-        if value
-    ]
-    if wrong:
-        raise InputError(wrong)
