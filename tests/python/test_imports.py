@@ -127,6 +127,7 @@ ALLOWED: dict[str, set[str]] = {
         "inspector_dump",
         "model",
         "platform",
+        "polars_extra",
         "repeat",
         "report",
         "schema",
