@@ -5,6 +5,7 @@ Here: what is shown of traffic whose sizes are drawn. Not here: messages of one 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -36,8 +37,7 @@ def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
         facts=[Fact(f"Mean size, {each.name}", size(each.mean_bytes)) for each in found.sizes],
         warnings=warnings,
         sections=[
-            *([Section("Slowdown by size", [by_size(found)])] if drawn else []),
-            *([Section("Slowdown by load", [_by_load(found)])] if drawn else []),
+            *(_section(found, each.name) for each in found.sizes if drawn),
             Section("Points", [_points(found), _RULE]),
             Section("Slowdowns by size", [_sizes(found, load) for load in _loads(found)]),
             Section("Sizes", [_sources(found)]),
@@ -107,95 +107,125 @@ def _loads(found: Traffic) -> list[float]:
     return sorted({point.load for curve in found.curves for point in curve.points})
 
 
-def _records(found: Traffic) -> list[dict[str, Any]]:
-    return [
+def _section(found: Traffic, sizes: str) -> Section:
+    """The charts of a distribution."""
+    charts = [_by_size(found, sizes, load) for load in _loads(found)]
+    return Section(f"Flows of {sizes}", [_by_load(found, sizes), *charts])
+
+
+def drawing(found: Traffic) -> Chart:
+    """The slowdown by size of the first distribution at the highest load."""
+    return _by_size(found, found.sizes[0].name, max(_loads(found), default=0.0))
+
+
+def _of(found: Traffic, sizes: str) -> list[Curve]:
+    return [curve for curve in found.curves if curve.sizes == sizes]
+
+
+def _colours(found: Traffic, sizes: str) -> dict[str, Any]:
+    names = [_name(found, curve, "sizes") for curve in _of(found, sizes)]
+    colour: dict[str, Any] = {"field": "curve", "type": "nominal", "title": None}
+    return colour | {"scale": {"domain": names}} | ({} if len(names) > 1 else {"legend": None})
+
+
+def _by_size(found: Traffic, sizes: str, load: float) -> Chart:
+    """Slowdowns by size at a load: the median and the 99th percentile."""
+    records = [
         {
-            "curve": _name(found, curve),
-            "load": share(point.load),
+            "curve": _name(found, curve, "sizes"),
+            "statistic": name,
             "size": max(1, each.to_bytes),
-            "slowdown": round(each.p99, 6),
-            "median": round(each.p50, 6),
+            "slowdown": round(value, 6),
             "flows": each.messages,
         }
-        for curve in found.curves
+        for curve in _of(found, sizes)
         for point in curve.points
+        if point.load == load
         for each in point.by_size
+        for name, value in (("median", each.p50), ("99th percentile", each.p99))
     ]
-
-
-def by_size(found: Traffic) -> Chart:
-    """The 99th percentile of the slowdown by size, for each load."""
-    names = [_name(found, curve) for curve in found.curves]
-    colour: dict[str, Any] = {"field": "curve", "type": "nominal", "title": None}
-    colour |= {"scale": {"domain": names}} | ({} if len(names) > 1 else {"legend": None})
     across = {"field": "size", "type": "quantitative", "scale": {"type": "log"}}
     across |= {"title": "size of flows, bytes", "axis": {"format": "~s"}}
     up = {"field": "slowdown", "type": "quantitative", "scale": {"type": "log"}}
-    up |= {"title": "slowdown, 99th percentile"}
     tooltip = [
         {"field": "curve"},
-        {"field": "load"},
+        {"field": "statistic"},
         {"field": "size", "format": "~s", "title": "up to bytes"},
-        {"field": "slowdown", "format": ".4~g", "title": "99th percentile"},
-        {"field": "median", "format": ".4~g"},
+        {"field": "slowdown", "format": ".4~g"},
         {"field": "flows"},
     ]
-    spec = {
-        "height": 320,
-        "mark": {"type": "line", "point": True},
-        "encoding": {
+    spec = _lines(
+        {
             "x": across,
             "y": up,
-            "color": colour,
-            "strokeDash": {
-                "field": "load",
-                "type": "nominal",
-                "title": "load",
-                "scale": {"domain": [share(load) for load in _loads(found)]},
-                "legend": {"symbolType": "stroke", "symbolSize": 300},
-            },
+            "color": _colours(found, sizes),
+            "strokeDash": _dash("median"),
             "tooltip": tooltip,
-        },
-    }
+        }
+    )
     note = "Each point is a tenth of the flows, at the largest of their sizes."
-    return Chart("slowdown", "Slowdown by size", _records(found), spec, note)
+    title = f"Slowdown by size at a load of {share(load)}"
+    return Chart(f"{_word(sizes)}-{load:g}".replace(".", "_"), title, records, spec, note)
 
 
-def _by_load(found: Traffic) -> Chart:
+def _lines(encoding: dict[str, Any]) -> dict[str, Any]:
+    """Lines with dots. Dots are a layer of their own, so that legends of lines show lines."""
+    dots = {key: each for key, each in encoding.items() if key != "strokeDash"}
+    dots |= {"detail": {"field": "statistic"}}
+    layer = [
+        {"mark": {"type": "line"}, "encoding": encoding},
+        {"mark": {"type": "point", "filled": True, "size": 30, "opacity": 1}, "encoding": dots},
+    ]
+    return {"height": 260, "layer": layer}
+
+
+def _word(sizes: str) -> str:
+    """A name of a chart that has letters, digits and hyphens alone."""
+    return re.sub("[^A-Za-z0-9]+", "-", sizes)
+
+
+def _dash(usual: str) -> dict[str, Any]:
+    """The usual value as a line, the 99th percentile with dashes."""
+    return {
+        "field": "statistic",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": [usual, "99th percentile"], "range": [[1, 0], [4, 3]]},
+        "legend": {"symbolType": "stroke", "symbolSize": 300},
+    }
+
+
+def _by_load(found: Traffic, sizes: str) -> Chart:
     records = [
         {
-            "curve": _name(found, curve),
+            "curve": _name(found, curve, "sizes"),
             "load": point.load,
             "statistic": name,
             "slowdown": round(point.slowdown[key], 6),
         }
-        for curve in found.curves
+        for curve in _of(found, sizes)
         for point in curve.points
         if point.slowdown
         for name, key in (("mean", "mean"), ("99th percentile", "p99"))
     ]
-    names = [_name(found, curve) for curve in found.curves]
-    colour: dict[str, Any] = {"field": "curve", "type": "nominal", "title": None}
-    colour |= {"scale": {"domain": names}} | ({} if len(names) > 1 else {"legend": None})
     across = {"field": "load", "type": "quantitative", "axis": {"format": "~%"}}
     across |= {"title": f"load, share of {bandwidth(found.injection_gb_per_s)} for each NPU"}
     up = {"field": "slowdown", "type": "quantitative", "scale": {"type": "log"}}
-    dash = {
-        "field": "statistic",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": ["mean", "99th percentile"], "range": [[1, 0], [4, 3]]},
-        "legend": {"symbolType": "stroke", "symbolSize": 300},
-    }
     tooltip = [
         {"field": "curve"},
         {"field": "load", "format": ".3~%"},
         {"field": "statistic"},
         {"field": "slowdown", "format": ".4~g"},
     ]
-    encoding = {"x": across, "y": up, "color": colour, "strokeDash": dash, "tooltip": tooltip}
-    spec = {"height": 320, "mark": {"type": "line", "point": True}, "encoding": encoding}
-    return Chart("slowdown-by-load", "Slowdown by load", records, spec, "")
+    encoding = {
+        "x": across,
+        "y": up,
+        "color": _colours(found, sizes),
+        "strokeDash": _dash("mean"),
+        "tooltip": tooltip,
+    }
+    title = "Slowdown by load"
+    return Chart(f"{_word(sizes)}-loads", title, records, _lines(encoding), "")
 
 
 def _points(found: Traffic) -> Table:

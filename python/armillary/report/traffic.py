@@ -62,7 +62,7 @@ def page(found: Traffic, warnings: Sequence[str] = ()) -> Page:
 
 def drawing(found: Traffic) -> Chart:
     """The chart of `--plot`."""
-    return flow_completion.by_size(found) if found.sizes else latencies(found)
+    return flow_completion.drawing(found) if found.sizes else latencies(found)
 
 
 def _title(found: Traffic) -> str:

@@ -77,7 +77,7 @@ def test_each_congestion_control_has_a_curve(fabric: str, tmp_path: Path) -> Non
         assert point["slowdown"]["max"] == pytest.approx(slowdowns[-1], rel=1e-4)
         sizes = [each["to_bytes"] for each in point["by_size"]]
         assert sizes == sorted(sizes)
-    assert "Slowdown by size" in page.read_text(encoding="utf-8")
+    assert "Slowdown by size at a load of 50" in page.read_text(encoding="utf-8")
 
 
 def test_a_lone_flow_takes_its_time_alone(tmp_path: Path) -> None:
