@@ -112,6 +112,22 @@ def _size(folder: Path, _files: Files) -> object:
     return arm.traffic(ring, sizes=[sizes], networks=["flow"], loads=[0.2], messages_max=200)
 
 
+def _gaps() -> list[Files]:
+    return [
+        {"gaps.csv": b"gap\n1h\n# two\n3.5 h\n90s\n2d\n"},
+        {"gaps.csv": b"1e3\r\n20 min\r\n5ms\r\n"},
+    ]
+
+
+def _goodput(folder: Path, _files: Files) -> object:
+    from armillary.goodput import Job, goodput
+    from armillary.goodput.words import gaps
+
+    known = gaps(str(folder / "gaps.csv"))
+    job = Job(nodes=64, mtbf_s=6.4e6, days=10, law="recorded", gaps=known, interval_s=600)
+    return goodput(job, runs=10)
+
+
 def _step_traces() -> list[Files]:
     made = run_path(str(ROOT / "tests/python/explain/step_traces.py"))
     rows = made["step"](2, 2, 2, lambda *_: 0.5)
@@ -452,6 +468,7 @@ TARGETS = (
     Target("flow_sizes", _sizes, _size),
     Target("step_trace", _step_traces, _stragglers),
     Target("step_rows", _step_rows, _rows),
+    Target("gaps", _gaps, _goodput),
     Target("groups", lambda: [{"groups.json": b'{"a": [0, 1], "b": [2, 3]}'}], _groups),
     Target("framework", _frameworks, _framework),
     Target("migrate", _old_files, _migrate),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .api import collective, compare, ladder, simulate
     from .capture import capture
     from .design import design
+    from .goodput import goodput
     from .network import Network
     from .plan import plan
     from .platform import Platform
@@ -40,6 +41,7 @@ _HOMES = {
     "collective": "api",
     "compare": "api",
     "design": "design.run",
+    "goodput": "goodput.run",
     "ladder": "api",
     "load": "workload.source",
     "Network": "network",
@@ -72,6 +74,7 @@ __all__ = [
     "collective",
     "compare",
     "design",
+    "goodput",
     "ladder",
     "load",
     "plan",

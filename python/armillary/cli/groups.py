@@ -14,6 +14,7 @@ GROUPS = {
         "serve": "Serve requests on a deployment: latency, throughput, cost.",
         "traffic": "Find latency by load, and saturation, with synthetic traffic.",
         "network": "Let another program drive a network, by records over a pipe.",
+        "goodput": "Find the goodput of a job whose nodes fail.",
         "sweep": "Simulate many points of a study: grid, list, random or Optuna.",
     },
     "Understand results": {

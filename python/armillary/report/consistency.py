@@ -7,6 +7,7 @@ Not here: names and types of fields (`schema.py`, `reading.py`).
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_type_hints
 
@@ -33,8 +34,8 @@ LAYOUTS = {"tiers": 0, "grid": 2, "groups": 2, "circle": 1}
 """How a fabric can be drawn, and the least number of coordinates that needs."""
 
 
-_LARGEST = 1e30
-"""Largest number of a report. A step of 10^27 operations on 10^6 NPUs is below it."""
+_LARGEST = sys.float_info.max
+"""Largest number of a report: larger ones are not numbers of a computer."""
 _Found = Iterator[tuple[str, str, str]]
 """Places, messages and what is allowed."""
 
