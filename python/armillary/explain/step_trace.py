@@ -23,7 +23,7 @@ COMPUTE = ("forward-compute", "backward-compute")
 """Passes of a micro-batch through a part of the model."""
 MESSAGES = ("forward-send", "forward-recv", "backward-send", "backward-recv")
 """Messages between stages. A send and a receive are one transfer."""
-SHARDED = ("params-all-gather", "grads-reduce-scatter")
+SHARDED = ("params-all-gather", "grads-reduce-scatter", "separate-grads-all-reduce")
 """Collectives of the ranks of one stage."""
 ENDS = ("embedding-grads-all-reduce",)
 """Collectives of the first and the last stage of a pipeline."""

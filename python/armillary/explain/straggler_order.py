@@ -9,8 +9,9 @@ started. Steps with equal structure are computed together."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,14 +64,17 @@ def shapes(trace: StepTrace) -> list[Shape]:
 
 
 def together(trace: StepTrace, operations: Sequence[Operation]) -> list[list[int]]:
-    """Operations that run together: both sides of a transfer, and the ranks of a collective."""
+    """Operations that run together: both sides of a transfer, and the ranks of a collective. Raises
+    `InputError` for messages that do not belong to passes."""
+    links = _links(trace, operations)
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     counts: dict[tuple[object, ...], int] = defaultdict(int)
     for at, each in enumerate(operations):
+        alone = each.kind in MESSAGES and not links[at].moves
         # The order of a channel counts, not the number of the row.
         place = counts[each.dp, each.stage, each.kind]
-        counts[each.dp, each.stage, each.kind] += 1
-        groups[_together(trace, each, place, at)].append(at)
+        counts[each.dp, each.stage, each.kind] += not alone
+        groups[("alone", at) if alone else _together(trace, each, place, at)].append(at)
     return list(groups.values())
 
 
@@ -93,15 +97,16 @@ def _shape(trace: StepTrace, operations: Sequence[Operation]) -> Shape:
     for at, each in enumerate(operations):
         ranks[each.dp, each.stage].append(at)
     found: dict[int, list[int]] = {}
+    links = _links(trace, operations)
     for mine in ranks.values():
-        found |= _waits(trace, operations, mine)
+        found |= _waits(operations, mine, links)
     waits = [found[at] for at in range(len(operations))]
     groups = together(trace, operations)
     return Shape([], _ordered(groups, waits), waits)
 
 
 def _waits(
-    trace: StepTrace, operations: Sequence[Operation], mine: Sequence[int]
+    operations: Sequence[Operation], mine: Sequence[int], links: Mapping[int, _Link]
 ) -> dict[int, list[int]]:
     """The operations of a rank, in the order in which they start, with those that each waits for
     in this rank."""
@@ -111,7 +116,8 @@ def _waits(
     gathered = [
         at for at in mine if operations[at].kind == SHARDED[0] and operations[at].start <= first
     ]
-    received, sent = _messages(trace, operations, mine, passes)
+    receives = ("forward-recv", "backward-recv")
+    received = {links[at].pass_: at for at in mine if operations[at].kind in receives}
     last: dict[str, int] = {}
     latest: dict[int, int] = {}
     found: dict[int, list[int]] = {}
@@ -121,7 +127,7 @@ def _waits(
         stream = "passes"
         if each.kind in MESSAGES:
             stream = each.kind
-            before = [sent[at]] if at in sent else gathered[-1:]
+            before = [links[at].pass_] if each.kind.endswith("send") else gathered[-1:]
         elif at in received:
             before = [received[at]]
         elif each.kind in SHARDED and first < each.start < ended:
@@ -129,6 +135,9 @@ def _waits(
             stream = "sharded"
             behind = latest.get(each.chunk) if each.kind == SHARDED[1] else None
             before = [] if behind is None else [behind]
+        elif each.kind not in COMPUTE and each.start >= ended and "sharded" in last:
+            # The end of a step waits for the collectives that ran next to passes.
+            before = [last["sharded"]]
         if each.kind in COMPUTE:
             latest[each.chunk] = at
         if stream in last:
@@ -138,41 +147,49 @@ def _waits(
     return found
 
 
-def _messages(
-    trace: StepTrace,
-    operations: Sequence[Operation],
-    mine: Sequence[int],
-    passes: Sequence[int],
-) -> tuple[dict[int, int], dict[int, int]]:
-    """The message that each pass waits for, and the pass behind each message that is sent: in each
-    direction the first belongs to the first, and so on."""
+class _Link(NamedTuple):
+    """A message and its pass."""
+
+    pass_: int
+    moves: bool
+    """Whether there is another side: the first part of the model gets nothing forward, and the last
+    one nothing backward. Some programs record a message there, too."""
+
+
+def _links(trace: StepTrace, operations: Sequence[Operation]) -> dict[int, _Link]:
+    """The pass of each message. Raises `InputError` where their numbers do not fit."""
     last = trace.stages * trace.chunks - 1
     ends = {"forward": (0, last), "backward": (last, 0)}
-    passes_of: dict[str, list[int]] = defaultdict(list)
-    for at in passes:
-        each = operations[at]
-        way = each.kind.partition("-")[0]
-        part = max(each.chunk, 0) * trace.stages + each.stage
-        if part != ends[way][0]:
-            passes_of[f"{way}-recv"].append(at)
-        if part != ends[way][1]:
-            passes_of[f"{way}-send"].append(at)
-    received: dict[int, int] = {}
-    sent: dict[int, int] = {}
-    for kind in MESSAGES:
-        messages = [at for at in mine if operations[at].kind == kind]
-        if len(messages) != len(passes_of[kind]):
-            each = operations[mine[0]]
-            place = f"data-parallel rank {each.dp}, stage {each.stage}"
-            said = f"has {len(messages)} of {kind} in a step"
-            wanted = f"{len(passes_of[kind])}, one for each pass"
-            raise InputError([Problem(trace.file, place, said, wanted)])
-        for message, pass_ in zip(messages, passes_of[kind], strict=True):
-            if kind.endswith("recv"):
-                received[pass_] = message
+    there: dict[tuple[int, int, str], list[int]] = defaultdict(list)
+    for at, each in enumerate(operations):
+        there[each.dp, each.stage, each.kind].append(at)
+    found: dict[int, _Link] = {}
+    for dp, stage in {(each.dp, each.stage) for each in operations}:
+        for kind in MESSAGES:
+            way, side = kind.split("-")
+            end = ends[way][0 if side == "recv" else 1]
+            passes = there[dp, stage, f"{way}-compute"]
+            moving = [at for at in passes if _part(trace, operations[at]) != end]
+            messages = there[dp, stage, kind]
+            if len(messages) == len(moving):
+                pairs = list(zip(messages, moving, strict=True))
+            elif len(messages) == len(passes):
+                pairs = list(zip(messages, passes, strict=True))
+            elif len(messages) == len(passes) - 1 and len(moving) < len(passes):
+                pairs = list(zip(messages, passes[side == "recv" :], strict=False))
             else:
-                sent[message] = pass_
-    return received, sent
+                place = f"data-parallel rank {dp}, stage {stage}"
+                said = f"has {len(messages)} of {kind} in a step"
+                wanted = f"{len(moving)}, one for each pass"
+                raise InputError([Problem(trace.file, place, said, wanted)])
+            moves = set(moving)
+            found |= {message: _Link(at, at in moves) for message, at in pairs}
+    return found
+
+
+def _part(trace: StepTrace, each: Operation) -> int:
+    """The part of the whole model that a pass goes through, from the first layer on."""
+    return max(each.chunk, 0) * trace.stages + each.stage
 
 
 def _ordered(groups: list[list[int]], waits: Sequence[Sequence[int]]) -> list[list[int]]:

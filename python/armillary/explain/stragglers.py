@@ -23,14 +23,15 @@ from .straggler_order import Floats, Shape, shapes, together
 
 SCHEMA = "armillary.stragglers/1"
 _MEDIAN = (
-    "forward-message",
-    "backward-message",
+    *MESSAGES,
     *SHARDED,
     *ENDS,
     *ALL,
     "layernorm-grads-all-reduce",
 )
 """Kinds whose equal duration is the median: single messages may be late by much."""
+_APART_S = 0.01
+"""Clocks that differ by more say nothing of how long a transfer took."""
 _ROOM = 2_000_000
 """Durations that are computed at a time."""
 _MOST_RANKS = 4096
@@ -173,16 +174,18 @@ class _Steps:
         for group in together(trace, self.like):
             if len(group) > 1:
                 starts[group] = starts[group].max(axis=0)
-        self.durations: Floats = np.maximum(ends - starts, 0.0)
+        # Clocks of ranks differ a little; where they are far apart, nothing is known.
+        lasted = ends - starts
+        self.durations: Floats = np.where(lasted < -_APART_S, 0.0, lasted)
 
 
 def _equal(every: Sequence[_Steps]) -> dict[str, float]:
-    """Duration of each kind without stragglers."""
+    """Duration of each kind without stragglers; sends and receives have their own clocks."""
     found: dict[str, list[Floats]] = defaultdict(list)
     for each in every:
         rows: dict[str, list[int]] = defaultdict(list)
         for at, operation in enumerate(each.like):
-            rows[_kind(operation)].append(at)
+            rows[operation.kind].append(at)
         for kind, mine in rows.items():
             found[kind].append(each.durations[mine].ravel())
     return {
@@ -198,7 +201,7 @@ def _total(
     found = []
     for each in every:
         kept = np.array([keeps(operation) for operation in each.like])
-        same = np.array([equal[_kind(operation)] for operation in each.like])
+        same = np.array([equal[operation.kind] for operation in each.like])
         found.append(each.shape.ends(np.where(kept[:, None], each.durations, same[:, None])))
     return np.concatenate(found)
 
@@ -215,7 +218,7 @@ def _sums(
     for each in every:
         operations, steps = each.durations.shape
         names = np.array([name(operation) for operation in each.like])
-        same = np.array([equal[_kind(operation)] for operation in each.like])[:, None, None]
+        same = np.array([equal[operation.kind] for operation in each.like])[:, None, None]
         room = max(1, _ROOM // (operations * steps))
         for first in range(0, len(masks), room):
             some = masks[first : first + room]

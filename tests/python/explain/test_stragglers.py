@@ -131,19 +131,19 @@ def test_the_published_trace_has_its_published_answers() -> None:
     """Slowdowns of ByteDance's analysis, by step, stage, rank of data parallelism and kind."""
     found = stragglers(SHARED / "trace-ST.parquet")
     theirs = json.loads(gzip.decompress((SHARED / "result-ST.json.gz").read_bytes()))
-    assert found.slowdown == pytest.approx(theirs["blocking_slowdown"], rel=1e-3)
+    assert found.slowdown == pytest.approx(theirs["blocking_slowdown"], rel=1e-5)
     assert found.launch_slowdown == pytest.approx(theirs["launch_slowdown"], rel=1e-5)
     steps = {str(each.number): each.slowdown for each in found.steps}
-    assert steps == pytest.approx(theirs["blocking_step_slowdown"], rel=1e-3)
+    assert steps == pytest.approx(theirs["blocking_step_slowdown"], rel=1e-5)
     stages = {each.name.removeprefix("stage "): each.slowdown for each in found.stages_by_slowdown}
-    assert stages == pytest.approx(theirs["blocking_decompose_by_stage"], rel=1e-3)
+    assert stages == pytest.approx(theirs["blocking_decompose_by_stage"], rel=1e-5)
     ranks = {each.name.removeprefix("dp "): each.slowdown for each in found.dp_ranks}
-    assert ranks == pytest.approx(theirs["blocking_decompose_by_dp_rank"], rel=1e-3)
+    assert ranks == pytest.approx(theirs["blocking_decompose_by_dp_rank"], rel=1e-5)
     kinds = {each.name.replace("message", "pp-comm"): each.slowdown for each in found.kinds}
-    assert kinds == pytest.approx(theirs["blocking_decompose_by_optype"], rel=1e-3)
+    assert kinds == pytest.approx(theirs["blocking_decompose_by_optype"], rel=1e-5)
     assert next(iter(theirs["blocking_decompose_by_optype"])) == found.kinds[0].name
     last = json.loads((SHARED / "ms-ST.json").read_text())
-    assert found.stages_by_slowdown[0].share == pytest.approx(last["Ms"], rel=1e-3)
+    assert found.stages_by_slowdown[0].share == pytest.approx(last["Ms"], rel=1e-5)
 
 
 def changed(change: Callable[[list[Row]], object]) -> list[Row]:
