@@ -11,7 +11,7 @@ import pytest
 import targets
 from target import Files, Target
 
-CASES = {"journal": 4, "report": 10, "workload_json": 15, "design": 6}
+CASES = {"journal": 4, "report": 10, "workload_json": 15, "design": 6, "step_trace": 4}
 
 
 @pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: target.name)
